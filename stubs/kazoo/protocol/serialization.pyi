@@ -30,135 +30,167 @@ def write_string(bytes: str | None) -> bytes: ...
 def write_buffer(bytes: bytes | None) -> bytes: ...
 def read_buffer(bytes: _Bytes, offset: int) -> tuple[bytes | None, int]: ...
 
-# NamedTuple does not allow a class variable without a default in a stub, hence `= ...`.
-class Close(NamedTuple):
-    type: ClassVar[int] = ...
+# As in kazoo: each request is a subclass of its named tuple, which cannot hold the class variable itself.
+class _Close(NamedTuple): ...
+
+class Close(_Close):
+    type: ClassVar[int]
     @classmethod
     def serialize(cls) -> bytes: ...
 
-class Ping(NamedTuple):
-    type: ClassVar[int] = ...
+class _Ping(NamedTuple): ...
+
+class Ping(_Ping):
+    type: ClassVar[int]
     @classmethod
     def serialize(cls) -> bytes: ...
 
 CloseInstance: Close
 PingInstance: Ping
 
-class Connect(NamedTuple):
+class _Connect(NamedTuple):
     protocol_version: int
     last_zxid_seen: int
     time_out: int
     session_id: int
     passwd: bytes
     read_only: bool | None
-    type: ClassVar[None] = ...
+
+class Connect(_Connect):
+    type: ClassVar[None]
     def serialize(self) -> bytearray: ...
     @classmethod
     def deserialize(cls, bytes: _Bytes, offset: int) -> tuple[Connect, int]: ...
 
-class Create(NamedTuple):
+class _Create(NamedTuple):
     path: str
     data: bytes | None
     acl: Sequence[ACL]
     flags: int
-    type: ClassVar[int] = ...
+
+class Create(_Create):
+    type: ClassVar[int]
     def serialize(self) -> bytearray: ...
     @classmethod
     def deserialize(cls, bytes: _Bytes, offset: int) -> str: ...
 
-class Create2(NamedTuple):
+class _Create2(NamedTuple):
     path: str
     data: bytes | None
     acl: Sequence[ACL]
     flags: int
-    type: ClassVar[int] = ...
+
+class Create2(_Create2):
+    type: ClassVar[int]
     def serialize(self) -> bytearray: ...
     @classmethod
     def deserialize(cls, bytes: _Bytes, offset: int) -> tuple[str, ZnodeStat]: ...
 
-class Delete(NamedTuple):
+class _Delete(NamedTuple):
     path: str
     version: int
-    type: ClassVar[int] = ...
+
+class Delete(_Delete):
+    type: ClassVar[int]
     def serialize(self) -> bytearray: ...
     @classmethod
     def deserialize(cls, bytes: _Bytes, offset: int) -> bool: ...
 
-class Exists(NamedTuple):
+class _Exists(NamedTuple):
     path: str
     watcher: _Watcher | None
-    type: ClassVar[int] = ...
+
+class Exists(_Exists):
+    type: ClassVar[int]
     def serialize(self) -> bytearray: ...
     @classmethod
     def deserialize(cls, bytes: _Bytes, offset: int) -> ZnodeStat | None: ...
 
-class GetData(NamedTuple):
+class _GetData(NamedTuple):
     path: str
     watcher: _Watcher | None
-    type: ClassVar[int] = ...
+
+class GetData(_GetData):
+    type: ClassVar[int]
     def serialize(self) -> bytearray: ...
     @classmethod
     def deserialize(cls, bytes: _Bytes, offset: int) -> tuple[bytes | None, ZnodeStat]: ...
 
-class SetData(NamedTuple):
+class _SetData(NamedTuple):
     path: str
     data: bytes | None
     version: int
-    type: ClassVar[int] = ...
+
+class SetData(_SetData):
+    type: ClassVar[int]
     def serialize(self) -> bytearray: ...
     @classmethod
     def deserialize(cls, bytes: _Bytes, offset: int) -> ZnodeStat: ...
 
-class GetACL(NamedTuple):
+class _GetACL(NamedTuple):
     path: str
-    type: ClassVar[int] = ...
+
+class GetACL(_GetACL):
+    type: ClassVar[int]
     def serialize(self) -> bytearray: ...
     @classmethod
     def deserialize(cls, bytes: _Bytes, offset: int) -> tuple[list[ACL], ZnodeStat]: ...
 
-class GetChildren(NamedTuple):
+class _GetChildren(NamedTuple):
     path: str
     watcher: _Watcher | None
-    type: ClassVar[int] = ...
+
+class GetChildren(_GetChildren):
+    type: ClassVar[int]
     def serialize(self) -> bytearray: ...
     @classmethod
     def deserialize(cls, bytes: _Bytes, offset: int) -> list[str]: ...
 
-class GetChildren2(NamedTuple):
+class _GetChildren2(NamedTuple):
     path: str
     watcher: _Watcher | None
-    type: ClassVar[int] = ...
+
+class GetChildren2(_GetChildren2):
+    type: ClassVar[int]
     def serialize(self) -> bytearray: ...
     @classmethod
     def deserialize(cls, bytes: _Bytes, offset: int) -> tuple[list[str], ZnodeStat]: ...
 
-class Sync(NamedTuple):
+class _Sync(NamedTuple):
     path: str
-    type: ClassVar[int] = ...
+
+class Sync(_Sync):
+    type: ClassVar[int]
     def serialize(self) -> bytes: ...
     @classmethod
     def deserialize(cls, buffer: _Bytes, offset: int) -> str: ...
 
-class CheckVersion(NamedTuple):
+class _CheckVersion(NamedTuple):
     path: str
     version: int
-    type: ClassVar[int] = ...
+
+class CheckVersion(_CheckVersion):
+    type: ClassVar[int]
     def serialize(self) -> bytearray: ...
 
-class Transaction(NamedTuple):
+class _Transaction(NamedTuple):
     operations: Sequence[_Operation]
-    type: ClassVar[int] = ...
+
+class Transaction(_Transaction):
+    type: ClassVar[int]
     def serialize(self) -> bytearray: ...
     @classmethod
     def deserialize(cls, bytes: _Bytes, offset: int) -> list[str | bool | ZnodeStat | ZookeeperError]: ...
     @staticmethod
     def unchroot(client: KazooClient, response: list[Any]) -> list[Any]: ...
 
-class Auth(NamedTuple):
+class _Auth(NamedTuple):
     auth_type: int
     scheme: str
     auth: str
-    type: ClassVar[int] = ...
+
+class Auth(_Auth):
+    type: ClassVar[int]
     def serialize(self) -> bytes: ...
 
 class Watch(NamedTuple):
