@@ -55,7 +55,7 @@ class Member:
         session: the session that owns the znode; 0 for a persistent one.
         host, pid, thread, task, owner, label: what the member says about itself, escaped and cut to one line;
             None where it says nothing. A foreign library's text is the label (Curator's address is the host).
-        since: when the member was created, by its host's wall clock; None when it does not say.
+        since: when the member was created, by its host's wall clock; by the server's when it does not say.
         held_since: when it was granted, where that was recorded.
         raw: its data, at most 4096 bytes.
     """
@@ -102,6 +102,8 @@ class Stat(Protocol):
 
     @property
     def czxid(self) -> int: ...
+    @property
+    def ctime(self) -> int: ...
     @property
     def ephemeralOwner(self) -> int: ...
 
@@ -209,7 +211,7 @@ def member(path: str, name: str, parsed: ParsedName, holds: bool, data: bytes, s
         task=identity.task,
         owner=identity.owner,
         label=identity.label,
-        since=identity.since,
+        since=identity.since or _server_time(stat.ctime),
         held_since=identity.held_since,
         raw=data[:RAW_BYTES],
     )
@@ -290,4 +292,11 @@ def _time(value: object) -> datetime | None:
         moment = datetime.fromisoformat(value)
         return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     except (ValueError, OverflowError):  # not a time; a time zone that moves it out of the calendar
+        return None
+
+
+def _server_time(ctime_ms: int) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(ctime_ms / 1000, UTC) if ctime_ms > 0 else None
+    except (ValueError, OverflowError, OSError):  # outside of the calendar, or of the platform's
         return None

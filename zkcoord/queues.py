@@ -268,6 +268,7 @@ class _Hidden:
     """Stands in for the stat of a member that may not be seen."""
 
     czxid = 0
+    ctime = 0
     ephemeralOwner = 0
 
 

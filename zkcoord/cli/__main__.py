@@ -1,0 +1,7 @@
+"""``python -m zkcoord.cli``."""
+
+import sys
+
+from zkcoord.cli import main
+
+sys.exit(main())

@@ -1,0 +1,164 @@
+"""The commands. Each reads what it needs, makes a view of it and hands it to ``render``."""
+
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from kazoo.exceptions import KazooException
+from zkcoord import queues
+from zkcoord.cli import exit_codes, render, views
+from zkcoord.cli.connect import connected
+from zkcoord.errors import ConfigError, ZkCoordError
+
+_DEFAULT_HOSTS = "127.0.0.1:2181"
+
+
+@dataclass
+class Settings:
+    """
+    What holds for every command.
+
+    Attributes:
+        hosts: as kazoo takes it.
+        timeout: seconds for a whole command, connecting included.
+    """
+
+    hosts: str = _DEFAULT_HOSTS
+    timeout: float = 10.0
+
+
+def _store(context: click.Context, parameter: click.Parameter, value: str | float | None) -> None:
+    settings = context.ensure_object(Settings)
+    if isinstance(value, float):
+        if not (math.isfinite(value) and value > 0):
+            raise click.BadParameter(f"{value} is not a number of seconds above 0", context, parameter)
+        settings.timeout = value
+    elif value is not None:
+        settings.hosts = value
+
+
+def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that can stand before or after a command's name; the later one counts."""
+    timeout = click.option(
+        "--timeout",
+        type=float,
+        metavar="SECONDS",
+        expose_value=False,
+        callback=_store,
+        help="For the whole command.  [default: 10]",
+    )
+    hosts = click.option(
+        "--hosts",
+        metavar="HOST:PORT,…[/CHROOT]",
+        expose_value=False,
+        callback=_store,
+        help=f"The ZooKeeper ensemble.  [env: ZKCOORD_HOSTS; default: {_DEFAULT_HOSTS}]",
+    )
+    return hosts(timeout(command))
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@common_options
+@click.pass_context
+def cli(context: click.Context) -> None:
+    """Look at locks in ZooKeeper: zkcoord's, Curator's and kazoo's. Nothing is created or changed."""
+    context.ensure_object(Settings)
+
+
+@cli.command()
+@click.argument("root", default="/")
+@click.option("--json", "as_json", is_flag=True, help="A list of objects, for programs.")
+@common_options
+@click.pass_obj
+def locks(settings: Settings, root: str, as_json: bool) -> None:
+    """
+    List every lock under ROOT, with its holder and the number of waiters.
+
+    ROOT is "/" when left out. A lock's age is counted from its grant where that is recorded, else from the
+    creation of the holder's znode.
+    """
+    ends_at = time.monotonic() + settings.timeout
+    unreadable: list[str] = []
+    with connected(settings.hosts, settings.timeout) as client, render.TreeProgress(sys.stderr) as progress:
+        found = queues.find_locks(
+            client,
+            root,
+            timeout=_left(ends_at),
+            progress=progress,
+            unreadable=unreadable.append,
+        )
+    if unreadable:
+        first = queues.printable(unreadable[0])
+        click.echo(
+            f"left out, not readable with these credentials: {first} ({len(unreadable)} in all)", err=True
+        )
+    view = views.locks_view(found, root, datetime.now(UTC))
+    render.show(view, as_json=as_json, out=sys.stdout, err=sys.stderr)
+
+
+@cli.command()
+@click.argument("path")
+@click.option("--json", "as_json", is_flag=True, help="A list of objects, for programs.")
+@common_options
+@click.pass_obj
+def holders(settings: Settings, path: str, as_json: bool) -> None:
+    """
+    Show the queue of the lock at PATH: who holds it and who waits, oldest first.
+
+    TOKEN is the fencing token of an exclusive holder.
+    """
+    if not path.strip("/"):
+        raise click.BadParameter("name a lock, for example /locks/orders", param_hint="PATH")
+    ends_at = time.monotonic() + settings.timeout
+    with connected(settings.hosts, settings.timeout) as client:
+        members = queues.read_queue(client, path, timeout=_left(ends_at))
+    view = views.queue_view(members, path, datetime.now(UTC))
+    render.show(view, as_json=as_json, out=sys.stdout, err=sys.stderr)
+
+
+def _left(ends_at: float) -> float:
+    # At least a moment: a connection that came in the last instant still gets an answer or a proper error.
+    return max(0.1, ends_at - time.monotonic())
+
+
+def run(arguments: Sequence[str]) -> int:
+    """
+    Run one command.
+
+    Args:
+        arguments: without the program's name.
+
+    Returns:
+        The exit code; errors have been reported on stderr.
+    """
+    render.prepare_streams()
+    settings = Settings(hosts=os.environ.get("ZKCOORD_HOSTS") or _DEFAULT_HOSTS)
+    try:
+        result = cli.main(args=list(arguments), prog_name="zkcoord", standalone_mode=False, obj=settings)
+        sys.stdout.flush()
+    except click.UsageError as error:
+        error.show()
+        return exit_codes.USAGE
+    except (click.Abort, KeyboardInterrupt):
+        return exit_codes.INTERRUPTED
+    except BrokenPipeError:
+        # The interpreter flushes stdout once more at exit, which would complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return exit_codes.PIPE_CLOSED
+    except ConfigError as error:
+        return _report(error, exit_codes.USAGE)
+    except (ZkCoordError, KazooException) as error:
+        return _report(error, exit_codes.UNAVAILABLE)
+    return result if isinstance(result, int) else exit_codes.OK
+
+
+def _report(error: Exception, code: int) -> int:
+    click.echo(f"zkcoord: {str(error) or type(error).__name__}", err=True)
+    return code
