@@ -1,0 +1,153 @@
+"""Fixtures for all tests: a real ZooKeeper, clients that are cleaned up, a fault proxy, a check for leaked threads."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError, NotEmptyError
+
+from tests.support.proxy import FaultProxy
+from tests.support.zookeeper import (
+    NoZooKeeperError,
+    Server,
+    ServerStartError,
+    ZooKeeperServer,
+    find_zookeeper,
+    first_address,
+    is_real_required,
+)
+
+REAL_FIXTURES = frozenset({"zookeeper", "hosts", "zk", "root", "make_client", "proxy"})
+
+# kazoo's and a pool's threads end a moment after their owner's stop() returns.
+THREAD_END_S = 5.0
+
+MakeClient = Callable[..., KazooClient]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if REAL_FIXTURES & set(getattr(item, "fixturenames", ())):
+            item.add_marker("real")
+
+
+def pytest_report_header() -> str:
+    try:
+        server = find_zookeeper()
+    except NoZooKeeperError as error:
+        return f"ZooKeeper: {error}"
+    return (
+        f"ZooKeeper: {type(server).__name__} ({'required' if is_real_required() else 'skipped if it fails'})"
+    )
+
+
+@pytest.fixture(scope="session")
+def zookeeper() -> Iterator[Server]:
+    """A real ZooKeeper, one for the whole run. Tests that stop or pause a server take ``own_zookeeper``."""
+    try:
+        server = find_zookeeper()
+        server.start()
+    except (NoZooKeeperError, ServerStartError) as error:
+        if is_real_required():
+            pytest.fail(f"ZKCOORD_REQUIRE_REAL is set, but: {error}", pytrace=False)
+        pytest.skip(str(error))
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def own_zookeeper() -> Iterator[ZooKeeperServer]:
+    """A real server of the test's own, to pause, kill or restart. Needs an installed ZooKeeper."""
+    server = ZooKeeperServer()
+    try:
+        server.start()
+    except NoZooKeeperError as error:
+        if is_real_required():
+            pytest.fail(f"ZKCOORD_REQUIRE_REAL is set, but: {error}", pytrace=False)
+        pytest.skip(str(error))
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def hosts(zookeeper: Server) -> str:
+    """The connection string of the real ZooKeeper."""
+    return zookeeper.hosts
+
+
+@pytest.fixture
+def make_client(hosts: str) -> Iterator[MakeClient]:
+    """``make_client(start=True, **KazooClient_arguments)``: clients that are stopped and closed afterwards."""
+    clients: list[KazooClient] = []
+
+    def make(*, start: bool = True, **arguments: Any) -> KazooClient:
+        client = KazooClient(**{"hosts": hosts, "timeout": 10.0, **arguments})
+        clients.append(client)
+        if start:
+            client.start(timeout=20)
+        return client
+
+    yield make
+    for client in clients:
+        client.stop()
+        client.close()
+
+
+@pytest.fixture
+def root(hosts: str) -> Iterator[str]:
+    """A path that no other test uses; not created, deleted with all below it afterwards."""
+    path = f"/zkcoord-test-{uuid.uuid4().hex[:12]}"
+    yield path
+    client = KazooClient(hosts, timeout=10.0)
+    client.start(timeout=20)
+    try:
+        _delete_tree(client, path)
+    finally:
+        client.stop()
+        client.close()
+
+
+@pytest.fixture
+def zk(make_client: MakeClient, root: str) -> KazooClient:
+    """A started plain client to look at the server with."""
+    return make_client()
+
+
+@pytest.fixture
+def proxy(hosts: str) -> Iterator[FaultProxy]:
+    """A fault proxy in front of the real ZooKeeper, passing everything at first."""
+    with FaultProxy(*first_address(hosts)) as fault_proxy:
+        yield fault_proxy
+
+
+@pytest.fixture(autouse=True)
+def _no_leaked_threads() -> Iterator[None]:
+    """Fail a test that leaves non-daemon threads behind: they would keep a user's process from ending."""
+    before = set(threading.enumerate())
+    yield
+    deadline = time.monotonic() + THREAD_END_S
+    for thread in set(threading.enumerate()) - before:
+        if not thread.daemon:
+            thread.join(max(0.0, deadline - time.monotonic()))
+    leaked = [t for t in threading.enumerate() if t not in before and not t.daemon and t.is_alive()]
+    assert [] == leaked
+
+
+def _delete_tree(client: KazooClient, path: str) -> None:
+    # Ephemeral nodes of dying sessions come and go while we delete: try again, a bounded number of times.
+    for _ in range(20):
+        try:
+            client.delete(path, recursive=True)
+        except NoNodeError:
+            return
+        except NotEmptyError as error:  # a client of the test is still busy
+            last = error
+        else:
+            return
+    raise AssertionError(f"{path} could not be deleted after the test") from last
