@@ -1,74 +1,28 @@
 """The commands. Each reads what it needs, makes a view of it and hands it to ``render``."""
 
-import math
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 import click
-
 from kazoo.exceptions import KazooException
+from kazoo.handlers.threading import KazooTimeoutError
+
 from zkcoord import queues
 from zkcoord.cli import exit_codes, render, views
 from zkcoord.cli.connect import connected
+from zkcoord.cli.demo_command import demo
+from zkcoord.cli.options import DEFAULT_HOSTS, Settings, common_options
 from zkcoord.errors import ConfigError, ZkCoordError
-
-_DEFAULT_HOSTS = "127.0.0.1:2181"
-
-
-@dataclass
-class Settings:
-    """
-    What holds for every command.
-
-    Attributes:
-        hosts: as kazoo takes it.
-        timeout: seconds for a whole command, connecting included.
-    """
-
-    hosts: str = _DEFAULT_HOSTS
-    timeout: float = 10.0
-
-
-def _store(context: click.Context, parameter: click.Parameter, value: str | float | None) -> None:
-    settings = context.ensure_object(Settings)
-    if isinstance(value, float):
-        if not (math.isfinite(value) and value > 0):
-            raise click.BadParameter(f"{value} is not a number of seconds above 0", context, parameter)
-        settings.timeout = value
-    elif value is not None:
-        settings.hosts = value
-
-
-def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that can stand before or after a command's name; the later one counts."""
-    timeout = click.option(
-        "--timeout",
-        type=float,
-        metavar="SECONDS",
-        expose_value=False,
-        callback=_store,
-        help="For the whole command.  [default: 10]",
-    )
-    hosts = click.option(
-        "--hosts",
-        metavar="HOST:PORT,…[/CHROOT]",
-        expose_value=False,
-        callback=_store,
-        help=f"The ZooKeeper ensemble.  [env: ZKCOORD_HOSTS; default: {_DEFAULT_HOSTS}]",
-    )
-    return hosts(timeout(command))
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @common_options
 @click.pass_context
 def cli(context: click.Context) -> None:
-    """Look at locks in ZooKeeper: zkcoord's, Curator's and kazoo's. Nothing is created or changed."""
+    """Look at locks in ZooKeeper: zkcoord's, Curator's and kazoo's. Only the demo writes anything."""
     context.ensure_object(Settings)
 
 
@@ -128,6 +82,9 @@ def _left(ends_at: float) -> float:
     return max(0.1, ends_at - time.monotonic())
 
 
+cli.add_command(demo)
+
+
 def run(arguments: Sequence[str]) -> int:
     """
     Run one command.
@@ -139,7 +96,7 @@ def run(arguments: Sequence[str]) -> int:
         The exit code; errors have been reported on stderr.
     """
     render.prepare_streams()
-    settings = Settings(hosts=os.environ.get("ZKCOORD_HOSTS") or _DEFAULT_HOSTS)
+    settings = Settings(hosts=os.environ.get("ZKCOORD_HOSTS") or DEFAULT_HOSTS)
     try:
         result = cli.main(args=list(arguments), prog_name="zkcoord", standalone_mode=False, obj=settings)
         sys.stdout.flush()
@@ -154,7 +111,7 @@ def run(arguments: Sequence[str]) -> int:
         return exit_codes.PIPE_CLOSED
     except ConfigError as error:
         return _report(error, exit_codes.USAGE)
-    except (ZkCoordError, KazooException) as error:
+    except (ZkCoordError, KazooException, KazooTimeoutError) as error:
         return _report(error, exit_codes.UNAVAILABLE)
     return result if isinstance(result, int) else exit_codes.OK
 

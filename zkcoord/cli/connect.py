@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from kazoo.client import KazooClient
 from kazoo.retry import KazooRetry
+
 from zkcoord.errors import ConfigError, ConnectionLostError
 
 #: Asked of the server. A command makes no ephemeral nodes, so only its requests depend on it.
