@@ -1,10 +1,10 @@
 """
 A real ZooKeeper for tests and for the demo.
 
-:func:`find_zookeeper` picks, in this order: the servers named by ``ZKCOORD_TEST_HOSTS``; a container, when a Docker
-engine answers; an installed ZooKeeper. A server started here listens on a free port of the loopback interface only, keeps
-its data in a temporary directory (on a RAM disk where there is one, since ZooKeeper syncs every transaction to disk) and
-is ended by its own process id.
+:func:`find_zookeeper` picks, in this order: the servers named by ``ZKCOORD_TEST_HOSTS``; a container, when a
+Docker engine answers; an installed ZooKeeper. A server started here listens on a free port of the loopback
+interface only, keeps its data in a temporary directory (on a RAM disk where there is one, since ZooKeeper syncs
+every transaction to disk) and is ended by its own process id.
 """
 
 from __future__ import annotations
@@ -187,6 +187,14 @@ def find_java(environ: Mapping[str, str] = os.environ) -> str | None:
     return shutil.which("java", path=environ.get("PATH"))
 
 
+def _version_of(classpath: str) -> str:
+    """The version in the name of the jar or of a link beside it (``zookeeper-3.8.0.jar``), for people only."""
+    for jar in map(Path, classpath.split(os.pathsep)):
+        for name in sorted(path.name for path in jar.parent.glob("zookeeper-[0-9]*.jar")):
+            return name.removeprefix("zookeeper-").removesuffix(".jar")
+    return "version unknown"
+
+
 def free_port() -> int:
     """Return a loopback port that was free a moment ago; whoever binds it must be ready to lose the race."""
     with socket.socket() as probe:
@@ -262,7 +270,8 @@ class ZooKeeperServer(_FourLetterMixin):
 
     @property
     def description(self) -> str:
-        return f"installed ZooKeeper at {self.hosts}"
+        where = f"at {self.hosts}" if self.port else "on free loopback ports"
+        return f"an installed ZooKeeper ({_version_of(find_classpath() or '')}) {where}"
 
     def is_running(self) -> bool:
         """Whether the process exists (paused counts as running)."""
@@ -418,8 +427,9 @@ def _start_watchdog(pid: int, directory: Path) -> subprocess.Popen[bytes]:
     """
     Start a tiny process that kills the server and removes its data when we die without a word.
 
-    pytest-timeout ends a stuck test run with ``os._exit``, and a killed demo runs no clean-up either: the end of the pipe
-    is what remains. A line on the pipe says that the server was ended properly (its pid may be somebody else's by now).
+    pytest-timeout ends a stuck test run with ``os._exit``, and a killed demo runs no clean-up either: the end
+    of the pipe is what remains. A line on the pipe says that the server was ended properly (its pid may be
+    somebody else's by now).
     """
     script = 'read -r line || { kill -KILL "$1"; rm -rf "$2"; }'
     return subprocess.Popen(
@@ -477,7 +487,7 @@ class DockerServer(_FourLetterMixin):
 
     @property
     def description(self) -> str:
-        return f"ZooKeeper in Docker ({IMAGE}) at {self.hosts}"
+        return f"ZooKeeper in Docker ({IMAGE})" + (f" at {self.hosts}" if self.hosts else "")
 
     def start(self) -> Self:
         if self._container is not None:
@@ -592,3 +602,17 @@ def find_zookeeper(
 def is_real_required(environ: Mapping[str, str] = os.environ) -> bool:
     """Whether "no real ZooKeeper" is a failure (``ZKCOORD_REQUIRE_REAL=1``) rather than a reason to skip."""
     return environ.get("ZKCOORD_REQUIRE_REAL", "") not in ("", "0")
+
+
+def main() -> int:
+    """Say which real ZooKeeper would be used; exit code 1 when there is none. The set-up scripts ask this."""
+    try:
+        print(f"zkcoord: using {find_zookeeper().description}")
+    except NoZooKeeperError as error:
+        print(error)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
