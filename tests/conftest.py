@@ -37,16 +37,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("real")
 
 
-def pytest_report_header() -> str:
-    try:
-        server = find_zookeeper()
-    except NoZooKeeperError as error:
-        return f"ZooKeeper: {error}"
-    return (
-        f"ZooKeeper: {type(server).__name__} ({'required' if is_real_required() else 'skipped if it fails'})"
-    )
-
-
 @pytest.fixture(scope="session")
 def zookeeper() -> Iterator[Server]:
     """A real ZooKeeper, one for the whole run. Tests that stop or pause a server take ``own_zookeeper``."""
