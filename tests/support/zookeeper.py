@@ -478,9 +478,14 @@ class DockerServer(_FourLetterMixin):
     """
 
     def __init__(
-        self, *, tick_time_ms: int = TICK_TIME_MS, container_factory: Callable[[str], Any] | None = None
+        self,
+        *,
+        tick_time_ms: int = TICK_TIME_MS,
+        start_timeout: float = START_TIMEOUT_S,
+        container_factory: Callable[[str], Any] | None = None,
     ) -> None:
         self.tick_time_ms = tick_time_ms
+        self._start_timeout = start_timeout
         self.hosts = ""
         self._factory = container_factory
         self._container: Any = None
@@ -504,7 +509,7 @@ class DockerServer(_FourLetterMixin):
         self._container = container
         try:
             self.hosts = f"{container.get_container_host_ip()}:{container.get_exposed_port(2181)}"
-            wait_until_ready(self.hosts)
+            wait_until_ready(self.hosts, self._start_timeout)
         except BaseException as error:
             error.add_note(f"container log: {_container_log(container)}")
             self.stop()
