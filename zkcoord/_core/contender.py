@@ -1,0 +1,354 @@
+"""
+The state machine of one acquire, from the first request to the grant or to giving up.
+
+A contender takes part in the queues of one or more places (a lock's directory and its rule) at once; a plain lock has
+one. It is told events and answers with commands; it does no I/O and keeps no time. Whoever runs it must carry out the
+commands in order and report what came of them.
+
+    IDLE ──Start──► OFFLINE (no session yet) ──Up──► CREATING
+    IDLE ──Start──► LOOKING (a try that lists first) ──► CREATING, or ENDED as busy
+    CREATING ──Created, Listed──► QUEUED ⇄ (watch fired: list again) ──nobody ahead──► CONFIRMING ──► ENDED as granted
+    CREATING ──CreateRefused (no parent)──► PARENTS ──ParentsMade──► CREATING
+    CREATING ──Up, same session: was it applied?──► RECOVERING ──► QUEUED or CREATING
+    any ──Up with another session, or own member gone──► CREATING with a new name
+    any ──Stop──► ENDED; what may be on the server is handed to the janitor
+
+Three rules keep it small:
+
+* A lost connection is no event. Every request that was under way is void, and the next ``Up`` says from where to go on.
+* Watches are hints. Whatever fires, the list is read again, and only a list grants.
+* Every attempt has a name of its own, so an answer that belongs to an earlier one is recognised and dropped, and an
+  abandoned create can be found and removed by name even if its answer never came.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import assert_never
+
+from zkcoord._core.messages import (
+    Abandon,
+    Busy,
+    Command,
+    Confirm,
+    Confirmed,
+    Conflicted,
+    Create,
+    Created,
+    Event,
+    Exhausted,
+    Find,
+    Finish,
+    Fired,
+    Found,
+    List,
+    Listed,
+    MakeParents,
+    Node,
+    Outcome,
+    OwnGone,
+    ParentMissing,
+    ParentsMade,
+    Start,
+    Stop,
+    Stopped,
+    Sync,
+    Unwatch,
+    Up,
+    Watch,
+    Watched,
+    Won,
+)
+from zkcoord._core.names import Rule, is_exhausted, parse
+from zkcoord._core.queue import Conflict, Decision, Gone, Granted, Wait, decide, is_busy
+
+
+class Phase(Enum):
+    """Where the contender is; see the module."""
+
+    IDLE = auto()
+    OFFLINE = auto()
+    LOOKING = auto()
+    CREATING = auto()
+    PARENTS = auto()
+    RECOVERING = auto()
+    QUEUED = auto()
+    CONFIRMING = auto()
+    ENDED = auto()
+
+
+@dataclass(slots=True)
+class _Place:
+    """One queue: our member in it, and what the last list said. `decision` is None while a list is under way."""
+
+    directory: str
+    rule: Rule
+    node: Node | None = None
+    decision: Decision | None = None
+    found: list[str] = field(default_factory=list)
+
+
+class Contender:
+    """
+    One acquire. Feed it with `handle`; carry out what it returns, in order.
+
+    Args:
+        places: directory and rule of each queue; at least one, all of one dialect when there are several.
+        new_uuid: gives a new random uuid, canonical form, for each attempt.
+        is_try: give up as soon as a list shows somebody ahead.
+    """
+
+    def __init__(self, places: Sequence[tuple[str, Rule]], new_uuid: Callable[[], str], *, is_try: bool = False) -> None:
+        self.phase = Phase.IDLE
+        self.position: int | None = None
+        self.head: str | None = None
+        self._places = [_Place(directory, rule) for directory, rule in places]
+        self._new_uuid = new_uuid
+        self._is_try = is_try
+        self._session = 0
+        self._prefix = ""
+        self._watching: tuple[int, str] | None = None
+        self._first_position: int | None = None
+
+    @property
+    def waits_for(self) -> str | None:
+        """Name of the member that is watched now, for messages."""
+        return self._watching[1] if self._watching else None
+
+    def handle(self, event: Event) -> list[Command]:
+        """
+        Take one event in.
+
+        Returns:
+            What to do now, in order. Empty when the event changes nothing (late, or of an earlier attempt).
+        """
+        if self.phase is Phase.ENDED:
+            return []
+        match event:
+            case Start():
+                return self._start(event)
+            case Up():
+                return self._up(event.session)
+            case Created():
+                return self._created(event)
+            case ParentMissing():
+                return self._parent_missing(event)
+            case ParentsMade():
+                return self._create() if self.phase is Phase.PARENTS else []
+            case Listed():
+                return self._listed(event)
+            case Found():
+                return self._found(event)
+            case Watched():
+                return [] if event.exists else self._look_again(event.place, event.name)
+            case Fired():
+                return self._fired(event)
+            case OwnGone():
+                return self._restart() if self._is_own(event.name) else []
+            case Confirmed():
+                return self._confirmed(event)
+            case Stop():
+                return self._end(Stopped(event.why, self.position))
+        assert_never(event)
+
+    # --- beginning and beginning again
+
+    def _start(self, event: Start) -> list[Command]:
+        if self.phase is not Phase.IDLE:
+            return []  # a connection came first, and its Up has begun already
+        if event.session is None:
+            self.phase = Phase.OFFLINE
+            return []
+        self._session = event.session
+        if not event.list_first:
+            return self._create()
+        self.phase = Phase.LOOKING
+        return self._list_all()
+
+    def _create(self) -> list[Command]:
+        """Draw a new name and ask for it. The list goes out behind the create, so that one round trip decides."""
+        self.phase = Phase.CREATING
+        self._prefix = self._places[0].rule.prefix(self._new_uuid())
+        for place in self._places:
+            place.node = None
+            place.found.clear()
+        return [Create(self._prefix), *self._list_all()]
+
+    def _restart(self) -> list[Command]:
+        """Leave what we have to the janitor and queue again, at the end."""
+        return [*self._give_up(), *self._create()]
+
+    def _up(self, session: int) -> list[Command]:
+        is_same = session == self._session
+        self._session = session
+        match self.phase:
+            case Phase.OFFLINE | Phase.IDLE | Phase.LOOKING:
+                return self._create()
+            case Phase.PARENTS:
+                return [MakeParents()]
+            case Phase.CREATING | Phase.RECOVERING | Phase.QUEUED | Phase.CONFIRMING:
+                if not is_same:
+                    return self._restart()
+                if self.phase in (Phase.CREATING, Phase.RECOVERING):
+                    self.phase = Phase.RECOVERING
+                    return [Sync(), *self._list_all()]
+                return self._check_place()
+            case Phase.ENDED:
+                return []
+        assert_never(self.phase)
+
+    def _check_place(self) -> list[Command]:
+        """After a reconnect: is our member still there, and is the one we wait for?"""
+        if self._watching is None:
+            self.phase = Phase.QUEUED
+            return self._list_all()
+        place, name = self._watching
+        return [
+            *(Find(index, own.node.name) for index, own in enumerate(self._places) if own.node),
+            Watch(place, name),
+        ]
+
+    # --- answers
+
+    def _created(self, event: Created) -> list[Command]:
+        if event.prefix != self._prefix or self.phase not in (Phase.CREATING, Phase.RECOVERING):
+            return []
+        for place, node in zip(self._places, event.nodes, strict=True):
+            place.node = node
+            parsed = parse(node.name)
+            if parsed is None or is_exhausted(parsed.sequence):
+                return self._end(Exhausted(node.directory, parsed.sequence if parsed else -1))
+        if any(node.session != self._session for node in event.nodes):
+            return self._restart()
+        self.phase = Phase.QUEUED
+        return self._advance()
+
+    def _parent_missing(self, event: ParentMissing) -> list[Command]:
+        if event.prefix != self._prefix or self.phase is not Phase.CREATING:
+            return []
+        self.phase = Phase.PARENTS
+        return [MakeParents()]
+
+    def _listed(self, event: Listed) -> list[Command]:
+        if event.prefix != self._prefix:
+            return []
+        place = self._places[event.place]
+        children = event.children or ()
+        if self.phase is Phase.LOOKING:
+            if is_busy(children, place.rule):
+                return self._end(Busy())
+            place.decision = Granted()
+            return self._create() if all(other.decision for other in self._places) else []
+        if self.phase is Phase.RECOVERING:
+            return self._recovered(event.place, children)
+        if self.phase is not Phase.QUEUED or place.node is None:
+            return []  # the create was refused, so the list behind it means nothing
+        place.decision = decide(children, place.node.name, place.rule)
+        return self._advance()
+
+    def _recovered(self, index: int, children: Sequence[str]) -> list[Command]:
+        """Did the create whose answer was lost take effect? With the sync before it the list is conclusive."""
+        place = self._places[index]
+        place.found = sorted((name for name in children if name.startswith(self._prefix)), key=lambda name: name[-10:])
+        if not place.found:
+            return self._restart()
+        oldest, *others = place.found
+        commands: list[Command] = [
+            Abandon(index, self._prefix, Node(place.directory, name, session=self._session)) for name in others
+        ]
+        return [*commands, Find(index, oldest)]
+
+    def _found(self, event: Found) -> list[Command]:
+        place = self._places[event.place]
+        if self.phase is Phase.RECOVERING:
+            if not event.name.startswith(self._prefix):
+                return []
+            if event.node is None or event.node.session != self._session:
+                return self._restart()
+            place.node = event.node
+            if any(other.node is None for other in self._places):
+                return []
+            self.phase = Phase.QUEUED
+            return self._list_all()
+        if not self._is_own(event.name):
+            return []
+        return self._restart() if event.node is None or event.node.session != self._session else []
+
+    def _fired(self, event: Fired) -> list[Command]:
+        if self._watching != (event.place, event.name):
+            return []
+        if not event.is_deleted:
+            return [Watch(event.place, event.name)]  # its data changed, its place did not
+        return self._look_again(event.place, event.name)
+
+    def _look_again(self, index: int, name: str) -> list[Command]:
+        if self._watching != (index, name):
+            return []
+        self._watching = None
+        self._places[index].decision = None
+        return [List(self._prefix, index)]
+
+    def _confirmed(self, event: Confirmed) -> list[Command]:
+        if event.prefix != self._prefix or self.phase is not Phase.CONFIRMING:
+            return []
+        self.phase = Phase.ENDED
+        nodes = tuple(place.node for place in self._places if place.node)
+        return [Finish(Won(nodes, self._first_position or 0))]
+
+    # --- deciding
+
+    def _advance(self) -> list[Command]:
+        """Act on the decisions, once all of them are in."""
+        decisions = [place.decision for place in self._places]
+        if self.phase is not Phase.QUEUED or None in decisions:
+            return []
+        for index, decision in enumerate(decisions):
+            match decision:
+                case Conflict(children):
+                    return self._end(Conflicted(self._places[index].directory, children))
+                case Gone():
+                    return self._restart()
+                case Wait(name, head, position):
+                    self._note(position, head)
+                    if self._is_try:
+                        return self._end(Busy())
+                    self._watching = (index, name)
+                    return [Watch(index, name)]
+                case Granted() | None:
+                    continue
+        self._note(0, None)
+        self.phase = Phase.CONFIRMING
+        return [Confirm(self._prefix)]
+
+    def _note(self, position: int, head: str | None) -> None:
+        self.position = position
+        self.head = head
+        if self._first_position is None:
+            self._first_position = position
+
+    def _list_all(self) -> list[Command]:
+        for place in self._places:
+            place.decision = None
+        return [List(self._prefix, index) for index in range(len(self._places))]
+
+    def _is_own(self, name: str) -> bool:
+        return self.phase in (Phase.QUEUED, Phase.CONFIRMING) and any(
+            place.node is not None and place.node.name == name for place in self._places
+        )
+
+    # --- ending
+
+    def _give_up(self) -> list[Command]:
+        """Leave nothing: the watch is taken back, and whatever may be on the server goes to the janitor."""
+        commands: list[Command] = []
+        if self._watching:
+            self._watching = None
+            commands.append(Unwatch())
+        if self._prefix and self.phase is not Phase.PARENTS:
+            commands += [Abandon(index, self._prefix, place.node) for index, place in enumerate(self._places)]
+        return commands
+
+    def _end(self, outcome: Outcome) -> list[Command]:
+        commands = self._give_up()
+        self.phase = Phase.ENDED
+        return [*commands, Finish(outcome)]

@@ -1,0 +1,116 @@
+"""
+The queue rule: given the children of a lock's directory, is a member granted, and if not, whom does it wait for?
+
+One pass, no sort. Ten-digit numbers compare as text. A member waits for the *nearest* blocker ahead: while that one
+stays it cannot be granted, and when it goes exactly one waiter is woken (ZooKeeper's lock recipe; Curator's
+``StandardLockInternalsDriver`` watches the same one).
+
+Curator sorts *all* children by the text after the last marker, or by the whole name. A child that it would sort before
+our number, or the member of another library, would see another queue than we do, so it is a conflict and not a guess.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from zkcoord._core.names import Rule, parse
+
+_DIGITS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """Nobody who matters is ahead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """
+    Somebody is ahead.
+
+    Attributes:
+        name: the member to watch: the nearest blocker ahead.
+        head: the member at the front of the queue; the same as `name` when one is ahead.
+        position: how many blockers are ahead, at least 1.
+    """
+
+    name: str
+    head: str
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """Our own member is not among the children."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Children that another client would order differently; never empty, in name order."""
+
+    children: tuple[str, ...]
+
+
+Decision = Granted | Wait | Gone | Conflict
+
+
+def decide(children: Iterable[str], me: str, rule: Rule) -> Decision:
+    """
+    Decide one member's place.
+
+    Args:
+        children: names of all children, in any order.
+        me: our member's full name, ending in a ten-digit number.
+        rule: who waits for whom.
+
+    Returns:
+        Conflict before all else, then Gone, then Granted or Wait.
+    """
+    mine = me[-_DIGITS:]
+    nearest = head = ""
+    nearest_key, head_key = "", "~"
+    position = 0
+    present = False
+    conflicts: list[str] = []
+    for name in children:
+        if name == me:
+            present = True
+            continue
+        marker = _marker(name, rule)
+        if marker is None:
+            if _is_conflict(name, mine, rule):
+                conflicts.append(name)
+            continue
+        key = name[-_DIGITS:]
+        # An equal number cannot be ours to pass: a tie means a frozen counter, where waiting is the safe mistake.
+        if key <= mine and marker in rule.blockers:
+            position += 1
+            if key >= nearest_key:
+                nearest, nearest_key = name, key
+            if key < head_key:
+                head, head_key = name, key
+    if conflicts:
+        return Conflict(tuple(sorted(conflicts)))
+    if not present:
+        return Gone()
+    return Wait(nearest, head, position) if position else Granted()
+
+
+def is_busy(children: Iterable[str], rule: Rule) -> bool:
+    """Whether anybody is in the queue at all: a try that finds so need not create a member."""
+    return any(_marker(name, rule) in rule.blockers for name in children)
+
+
+def _marker(name: str, rule: Rule) -> str | None:
+    """Return which of the rule's own markers a well-formed member carries."""
+    number = name[-_DIGITS:]
+    if not (number.isdigit() and number.isascii() and len(number) == _DIGITS):
+        return None
+    return next((marker for marker in rule.peers if name.endswith(marker, 0, -_DIGITS)), None)
+
+
+def _is_conflict(name: str, mine: str, rule: Rule) -> bool:
+    if parse(name) is not None:
+        return True  # another library's member, another kind, or a number past the end of the counter
+    at = name.rfind(rule.marker)
+    key = name if at < 0 else name[at + len(rule.marker) :]
+    return key < mine and rule.dialect != "kazoo"

@@ -1,0 +1,130 @@
+"""
+One hold: what an owner has between the grant and its release or loss.
+
+All grants of one owner on one path share it. Whether it is still held is computed at every look, from the session's
+lease and from what has ended it; the ending itself happens once and is told to whoever waits for it.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+from zkcoord._core.messages import Node
+from zkcoord._core.grant import HoldState, LossReason, Status, loss_at, status
+from zkcoord._core.lease import Lease
+
+
+class Watchman(Protocol):
+    """What a hold needs of its session's guard."""
+
+    def now(self) -> float: ...
+
+    def late_after(self) -> float: ...
+
+    def is_connected(self) -> bool: ...
+
+    def ended(self, hold: "Hold") -> None: ...
+
+
+class Hold:
+    """
+    A granted contender's members. Thread-safe.
+
+    Args:
+        path: the lock's path, for messages.
+        nodes: the members, one per place.
+        lease: the lease of the session that owns them.
+        watchman: the guard of that session.
+    """
+
+    def __init__(self, path: str, nodes: tuple[Node, ...], lease: Lease, watchman: Watchman) -> None:
+        self.path = path
+        self.nodes = nodes
+        self.token = nodes[0].czxid
+        self.session = nodes[0].session
+        self.granted_at = watchman.now()
+        self.grants = 0
+        self._lease = lease
+        self._watchman = watchman
+        self._state = HoldState()
+        self._changed = threading.Condition()
+        self._on_lost: dict[object, Callable[[LossReason], None]] = {}
+
+    @property
+    def deadline(self) -> float:
+        """Until when it is surely ours, as far as the session goes."""
+        return self._lease.deadline
+
+    def remaining(self) -> float:
+        """Seconds for which it is surely ours; 0 when it is over."""
+        if self._state.is_over:
+            return 0.0
+        return max(0.0, self.deadline - self._watchman.now())
+
+    def status(self) -> Status:
+        """What it is worth now. A deadline seen as passed ends it for good."""
+        now = self._watchman.now()
+        if self.loss(now) is not None:
+            return Status.LOST
+        return status(
+            self._state, self.deadline, now, self._watchman.is_connected(), self._watchman.late_after()
+        )
+
+    def loss(self, now: float | None = None) -> LossReason | None:
+        """Why it is lost; None while it is held or when it was released."""
+        reason = loss_at(self._state, self.deadline, self._watchman.now() if now is None else now)
+        if reason is not None:
+            self.lose(reason)
+        return self._state.lost
+
+    def lose(self, reason: LossReason) -> bool:
+        """End it as lost and tell everybody; False if it was over already."""
+        with self._changed:
+            if not self._state.lose(reason):
+                return False
+            callbacks = list(self._on_lost.values())
+            self._on_lost.clear()
+            self._changed.notify_all()
+        self._watchman.ended(self)
+        for callback in callbacks:
+            callback(reason)
+        return True
+
+    def release(self) -> bool:
+        """End it as released; False if it was over already, or its deadline has passed."""
+        if self.loss() is not None:
+            return False
+        with self._changed:
+            if not self._state.release():
+                return False
+            self._on_lost.clear()
+            self._changed.notify_all()
+        self._watchman.ended(self)
+        return True
+
+    def wait_lost(self, timeout_s: float | None) -> bool:
+        """Wait until it is lost, or released, or the time is up; whether it is lost."""
+        give_up = None if timeout_s is None else self._watchman.now() + timeout_s
+        with self._changed:
+            while not self._state.is_over:
+                now = self._watchman.now()
+                left = self.deadline - now if give_up is None else min(self.deadline, give_up) - now
+                if left <= 0:
+                    break
+                self._changed.wait(left)
+        return self.loss() is not None
+
+    def on_lost(self, callback: Callable[[LossReason], None]) -> Callable[[], None]:
+        """Have `callback` told once, from whatever thread notices; at once if it is lost already. Returns how to undo it."""
+        key = object()
+        reason = self.loss()
+        with self._changed:
+            if self._state.lost is None:
+                if not self._state.is_released:
+                    self._on_lost[key] = callback
+                reason = None
+            else:
+                reason = self._state.lost
+        if reason is not None:
+            callback(reason)
+        return lambda: self._on_lost.pop(key, None) and None

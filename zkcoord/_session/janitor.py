@@ -1,0 +1,135 @@
+"""
+Deletes that must happen.
+
+Whatever we created and nobody holds must go: the member of an acquire that ended, and the member of a released hold.
+The janitor keeps each such task until the server has confirmed it, over reconnects, or until the session that owns the
+member has ended and taken it along. A member is found by its attempt's unique name when the answer to its create was
+lost; behind a ``sync`` that search is conclusive.
+"""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+from kazoo.protocol.serialization import Delete, GetChildren, Sync
+
+from zkcoord._core.messages import Node
+from zkcoord._session.log import get_logger
+from zkcoord._session.requests import LinkLostError, Requests
+from zkcoord._session.wire import full_path
+
+log = get_logger("janitor")
+
+#: Called once: True when this delete removed the node, False when it was gone already (or went with its session).
+OnDeleted = Callable[[bool], None]
+
+
+@dataclass(eq=False, slots=True)
+class _Task:
+    """One thing to remove: a known node, or whatever carries `prefix` in `directory`."""
+
+    directory: str
+    prefix: str
+    node: Node | None
+    session: int
+    on_done: OnDeleted | None
+    is_running: bool = False
+    was_sent: bool = False
+
+
+class Janitor:
+    """The clean-up of one session. Thread-safe; never blocks."""
+
+    def __init__(self, client: KazooClient, requests: Requests) -> None:
+        self._client = client
+        self._requests = requests
+        self._changed = threading.Condition()
+        self._tasks: dict[_Task, None] = {}
+        self._session = 0
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def search(self, directory: str, prefix: str) -> None:
+        """Remove whatever the attempt `prefix` left in `directory`, if anything."""
+        self._add(_Task(directory, prefix, None, self._session, None))
+
+    def delete(self, node: Node, on_done: OnDeleted | None = None) -> None:
+        """Remove a member of ours."""
+        self._add(_Task(node.directory, "", node, node.session, on_done))
+
+    def up(self, session: int) -> None:
+        """Go on with what is open, on a new connection."""
+        self._session = session
+        with self._changed:
+            tasks = list(self._tasks)
+        for task in tasks:
+            self._run(task)
+
+    def wait_idle(self, timeout_s: float) -> bool:
+        """Wait until nothing is left to do; False when the time ran out."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._tasks, timeout_s)
+
+    def _add(self, task: _Task) -> None:
+        with self._changed:
+            self._tasks[task] = None
+        self._run(task)
+
+    def _run(self, task: _Task) -> None:
+        if task.session not in (0, self._session):
+            self._strike(task, False)  # an ephemeral of a session that has ended
+            return
+        with self._changed:
+            if task.is_running or not self._requests.is_up:
+                return
+            task.is_running = True
+        if task.node is None:
+            self._search(task)
+            return
+
+        def deleted(value: Any, error: Exception | None) -> None:
+            match error:
+                case None:
+                    self._strike(task, True)
+                case NoNodeError():
+                    self._strike(task, task.was_sent)  # our own earlier delete may have been the one
+                case LinkLostError():
+                    task.was_sent = task.was_sent or error.maybe_applied
+                    task.is_running = False
+                case _:
+                    log.warning("delete.refused", path=task.node and task.node.path, error=repr(error))
+                    self._strike(task, False)
+
+        path = full_path(self._client, task.node.path)
+        self._requests.submit(Delete(path, -1), deleted, is_confirmed=True)
+
+    def _search(self, task: _Task) -> None:
+        path = full_path(self._client, task.directory)
+
+        def listed(children: list[str] | None, error: Exception | None) -> None:
+            if isinstance(error, LinkLostError):
+                task.is_running = False
+                return
+            if error is not None and not isinstance(error, NoNodeError):
+                log.warning("search.refused", path=task.directory, error=repr(error))
+            for name in children or ():
+                if name.startswith(task.prefix):
+                    log.debug("orphan.found", path=f"{task.directory}/{name}")
+                    self.delete(Node(task.directory, name, session=self._session))
+            self._strike(task, False)
+
+        self._requests.submit(Sync(path), lambda value, error: None)
+        self._requests.submit(GetChildren(path, None), listed)
+
+    def _strike(self, task: _Task, was_deleted: bool) -> None:
+        with self._changed:
+            if task not in self._tasks:
+                return
+            del self._tasks[task]
+            self._changed.notify_all()
+        if task.on_done:
+            task.on_done(was_deleted)

@@ -1,0 +1,193 @@
+"""
+Every private name of kazoo that zkcoord uses. Nothing else in the project touches one.
+
+Each has a test in ``tests/conformance/test_kazoo_private.py`` that fails when a kazoo release changes it.
+
+Why they are needed: kazoo's public calls block without limit while disconnected, hide the negotiated timeout, cannot
+take a watch back, and finish on a thread that users' callbacks share.
+"""
+
+import atexit
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+from kazoo.client import KazooClient
+from kazoo.protocol.states import KeeperState
+
+#: kazoo wakes its connection thread with one byte per queued request through a socket pair that holds some 270 of them,
+#: and blocks the caller when that is full. Requests beyond this wait on our side.
+MAX_QUEUED = 128
+
+
+class AnswerSink(Protocol):
+    """What kazoo reports a request's answer to, on its connection thread."""
+
+    def set(self, value: Any) -> None: ...
+
+    def set_exception(self, error: BaseException) -> None: ...
+
+
+def enqueue(client: KazooClient, request: Any, sink: AnswerSink) -> bool:
+    """
+    Hand a request to the connection thread without ever blocking.
+
+    Returns:
+        False when the wake-up byte could not be sent: call `wake` from a thread that may block.
+    """
+    client._queue.append((request, sink))
+    wake_socket = client._connection._write_sock
+    if wake_socket is None:
+        return True  # closed meanwhile; the state listener settles the request
+    try:
+        wake_socket.send(b"\0", getattr(socket, "MSG_DONTWAIT", 0))
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def wake(client: KazooClient) -> None:
+    """Send one wake-up byte, blocking until there is room."""
+    wake_socket = client._connection._write_sock
+    if wake_socket is not None:
+        try:
+            wake_socket.send(b"\0")
+        except OSError:
+            return
+
+
+def queue_length(client: KazooClient) -> int:
+    """Return how many requests wait to be written, anybody's."""
+    return len(client._queue)
+
+
+def purge(client: KazooClient, sinks: Iterable[AnswerSink]) -> None:
+    """
+    Take requests that were not written back out of kazoo's queue, so that none crosses to the next connection.
+
+    Only on the connection thread, the queue's one consumer.
+    """
+    doomed = set(map(id, sinks))
+    queue = client._queue
+    for _ in range(len(queue)):
+        try:
+            entry = queue.popleft()
+        except IndexError:
+            return
+        if id(entry[1]) not in doomed:
+            queue.append(entry)
+
+
+def is_live(client: KazooClient) -> bool:
+    """Whether the connection is up; kazoo clears this before it fails what was pending."""
+    return client._live.is_set()
+
+
+def is_stopped(client: KazooClient) -> bool:
+    """Whether the client was never started, or was stopped by its user."""
+    return client._stopped.is_set()
+
+
+def is_dead(client: KazooClient) -> bool:
+    """Whether the connection thread has ended, by stop() or by an error inside kazoo."""
+    return client._state in (KeeperState.CLOSED, KeeperState.AUTH_FAILED)
+
+
+def is_read_only(client: KazooClient) -> bool:
+    """Whether the connection is to a read-only server."""
+    return client._state == KeeperState.CONNECTED_RO
+
+
+def session_id(client: KazooClient) -> int | None:
+    """Return the session's id, also before the state listeners have run."""
+    return client._session_id
+
+
+def requested_timeout_s(client: KazooClient) -> float:
+    """Return the session timeout that the client asks for."""
+    return client._session_timeout / 1000
+
+
+def is_kazoo_thread(client: KazooClient, thread: threading.Thread) -> bool:
+    """Whether `thread` is one of the client's own, on which a blocking call could never be answered."""
+    return thread is client._connection._connection_routine or thread in client.handler._workers
+
+
+def hook_connect(client: KazooClient, before: Callable[[], float], after: Callable[[float, float], None]) -> None:
+    """
+    Observe each (re)connect.
+
+    Args:
+        client: not yet hooked.
+        before: called before the connect; returns the clock.
+        after: called on success, authentication included, with that clock and the negotiated timeout in seconds.
+    """
+    connection = client._connection
+    original = connection._connect
+
+    def connect(host: str, hostip: str, port: int) -> tuple[float, float]:
+        sent = before()
+        read_ms, connect_ms = original(host, hostip, port)
+        after(sent, read_ms * 1.5 / 1000)  # kazoo reports 2/3 of what was negotiated
+        return read_ms, connect_ms
+
+    connection._connect = connect
+
+
+def unhook_connect(client: KazooClient) -> None:
+    """Undo `hook_connect`."""
+    vars(client._connection).pop("_connect", None)
+
+
+def negotiated_timeout_s(client: KazooClient) -> float | None:
+    """Read the negotiated timeout of a client that is already connected from its connection thread's frame."""
+    routine = client._connection._connection_routine
+    ident = getattr(routine, "ident", None)
+    frame = sys._current_frames().get(ident) if ident is not None else None
+    while frame is not None:
+        if frame.f_code.co_name == "_connect_attempt":
+            read_s = frame.f_locals.get("read_timeout")
+            return read_s * 1.5 if isinstance(read_s, float) and read_s < 10_000 else None
+        frame = frame.f_back
+    return None
+
+
+def drop_connection(client: KazooClient) -> None:
+    """
+    Make the client reconnect, when a server has gone silent.
+
+    kazoo takes every request it sends for a ping and then never looks whether answers come, so our own heartbeats
+    would hide a dead connection from it.
+    """
+    connection = client._connection._socket
+    if connection is not None:
+        try:
+            socket.socket.shutdown(connection, socket.SHUT_RDWR)
+        except (OSError, ValueError):
+            return
+
+
+def forget_exit_hook(client: KazooClient) -> None:
+    """Take back, in a forked child, the exit hook in which kazoo's handler would wait for its parent's threads."""
+    atexit.unregister(client.handler.stop)
+
+
+def watchers(client: KazooClient, full_path: str) -> frozenset[Any]:
+    """Return the data watchers that kazoo keeps for a path (with the chroot)."""
+    try:
+        return frozenset(client._data_watchers.get(full_path, ()))
+    except RuntimeError:  # changed under our eyes by the connection thread: somebody is using it
+        return frozenset((None,))
+
+
+def discard_watcher(client: KazooClient, full_path: str, watcher: Any) -> None:
+    """Forget a data watcher. Only on the connection thread, which is the one that adds them."""
+    kept = client._data_watchers.get(full_path)
+    if kept is not None:
+        kept.discard(watcher)
+        if not kept:
+            client._data_watchers.pop(full_path, None)

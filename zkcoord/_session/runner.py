@@ -1,0 +1,320 @@
+"""
+Runs one contender against one session: carries out its commands, feeds back what came of them.
+
+Events come from any thread (answers from kazoo's, watches from its callback thread, the caller's own cancel). They are
+put in a mailbox, and whoever finds it unattended works it off; nobody ever waits for anybody, and the contender sees one
+event at a time. So the calling thread or task only sleeps until the outcome is there, under its own deadline.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+from kazoo.exceptions import NoNodeError
+from kazoo.protocol.serialization import Create2, Exists, GetChildren
+from kazoo.protocol.serialization import Sync as SyncRequest
+from kazoo.security import ACL
+
+from zkcoord._core.contender import Contender
+from zkcoord._core.messages import (
+    Abandon,
+    Command,
+    Confirm,
+    Confirmed,
+    Create,
+    Created,
+    Event,
+    Find,
+    Finish,
+    Fired,
+    Found,
+    List,
+    Listed,
+    MakeParents,
+    Node,
+    Outcome,
+    OwnGone,
+    ParentMissing,
+    ParentsMade,
+    Start,
+    Stop,
+    Sync,
+    Unwatch,
+    Watch,
+    Watched,
+    Won,
+)
+from zkcoord._core.names import Rule
+from zkcoord._session.hold import Hold
+from zkcoord._session.identity import Owner, describe, encode, is_same_owner
+from zkcoord._session.log import get_logger
+from zkcoord._session.requests import Call, LinkLostError
+from zkcoord._session.session import Session
+from zkcoord._session.watches import Subscription
+from zkcoord._session.wire import EPHEMERAL_SEQUENTIAL, full_path
+
+log = get_logger("acquire")
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """Why a contender was stopped: "cancelled" by its user or "closed" with its coordinator."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class HeldElsewhere:
+    """Why a contender was stopped: this very owner holds the path through another client."""
+
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why a contender was stopped: the server refused a request."""
+
+    path: str
+    error: Exception
+
+
+class Runner:
+    """
+    One acquire under way. Thread-safe; never blocks.
+
+    Args:
+        session: where.
+        places: directory and rule of each queue.
+        owner: who acquires.
+        label: for people.
+        acl: for members and for directories made here.
+        contender: not yet started.
+        on_outcome: called once, on any thread. With a hold exactly when the outcome is `Won`; the hold is guarded already.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        places: Sequence[tuple[str, Rule]],
+        owner: Owner,
+        label: str | None,
+        acl: Sequence[ACL],
+        contender: Contender,
+        on_outcome: Callable[[Outcome, Hold | None], None],
+    ) -> None:
+        self._session = session
+        self._places = places
+        self._owner = owner
+        self._label = label
+        self._acl = list(acl)
+        self._contender = contender
+        self._on_outcome = on_outcome
+        self._mailbox: deque[Event] = deque()
+        self._busy = threading.Lock()
+        self._create: Call | None = None
+        self._attempts: set[str] = set()
+        self._created: tuple[str, ...] = ()
+        self._subscription: Subscription | None = None
+        self._blocker: str | None = None
+        self.queued_at: float | None = None
+
+    @property
+    def blocker(self) -> str | None:
+        """The member that is waited for, described for people."""
+        if self._contender.head and self._contender.head != self._contender.waits_for:
+            return f"{self._contender.head}, and right ahead {self._blocker}"
+        return self._blocker or self._contender.head
+
+    @property
+    def position(self) -> int | None:
+        """How many were ahead at the last look; None before it."""
+        return self._contender.position
+
+    def start(self, list_first: bool = False) -> None:
+        """Begin; `list_first` looks whether anybody is there before it creates anything."""
+        self.post(Start(self._session.join(self), list_first))
+
+    def post(self, event: Event) -> None:
+        """Take an event in, and work the mailbox off unless another thread is at it."""
+        self._mailbox.append(event)
+        while self._mailbox and self._busy.acquire(blocking=False):
+            try:
+                while self._mailbox:
+                    for command in self._contender.handle(self._mailbox.popleft()):
+                        self._carry_out(command)
+            finally:
+                self._busy.release()
+
+    def discard(self) -> None:
+        """
+        Make sure that nothing stays behind, whatever state an interrupt has left this object in.
+
+        For a caller that stops waiting for a reason of its own. May be called again; the outcome is not told any more.
+        """
+        self._on_outcome = self._give_back
+        self.post(Stop(None))
+        # Normally that was all. An interrupt inside `post` may have lost commands, so what is still registered is
+        # searched for by name.
+        self._session.forget(self)
+        for prefix in tuple(self._attempts):
+            for directory, _ in self._places:
+                self._session.janitor.search(directory, prefix)
+        for path in self._created:
+            self._session.guard.untrack(path)
+        self._unwatch()
+
+    def _give_back(self, outcome: Outcome, hold: Hold | None) -> None:
+        if hold is not None:
+            self._session.release(hold)
+
+    # --- commands
+
+    def _carry_out(self, command: Command) -> None:
+        match command:
+            case Create(prefix):
+                self._send_create(prefix)
+            case MakeParents():
+                self._make_parents(0)
+            case Sync():
+                path = full_path(self._session.client, self._places[0][0])
+                self._session.requests.submit(SyncRequest(path), lambda value, error: None)
+            case List(prefix, place):
+                self._send_list(prefix, place)
+            case Find(place, name):
+                self._send_find(place, name)
+            case Watch(place, name):
+                self._send_watch(place, name)
+            case Unwatch():
+                self._unwatch()
+            case Confirm(prefix):
+                self._session.guard.confirm(lambda: self.post(Confirmed(prefix)))
+            case Abandon(place, prefix, node):
+                self._abandon(place, prefix, node)
+            case Finish(outcome):
+                self._finish(outcome)
+            case _:
+                assert_never(command)
+
+    def _unwatch(self) -> None:
+        subscription, self._subscription = self._subscription, None
+        if subscription:
+            self._session.watches.release(subscription)
+
+    def _send_create(self, prefix: str) -> None:
+        directory, _ = self._places[0]
+        self._attempts.add(prefix)  # before it is sent, so that nothing can fall in between
+
+        def answered(reply: tuple[str, Any] | None, error: Exception | None) -> None:
+            if reply is not None:
+                path, stat = reply
+                self._post_created(prefix, Node(directory, path.rpartition("/")[2], stat.czxid, stat.ephemeralOwner))
+            elif isinstance(error, NoNodeError):
+                self._attempts.discard(prefix)
+                self.post(ParentMissing(prefix))
+            else:
+                self._refused(directory, error)
+
+        path = full_path(self._session.client, f"{directory}/{prefix}")
+        request = Create2(path, encode(self._owner, self._label), self._acl, EPHEMERAL_SEQUENTIAL)
+        self._create = self._session.requests.submit(request, answered, is_confirmed=True)
+
+    def _post_created(self, prefix: str, *nodes: Node) -> None:
+        for node in nodes:
+            self._track(node)
+        self.post(Created(prefix, nodes))
+
+    def _track(self, node: Node) -> None:
+        self._created = (*self._created, node.path)
+        self._session.guard.track(node.path, lambda: self.post(OwnGone(node.name)))
+
+    def _make_parents(self, place: int) -> None:
+        if place == len(self._places):
+            self.post(ParentsMade())
+            return
+        directory, _ = self._places[place]
+
+        def made(error: Exception | None) -> None:
+            if error is None:
+                self._make_parents(place + 1)
+            else:
+                self._refused(directory, error)
+
+        self._session.parents.make(directory, self._acl, made)
+
+    def _send_list(self, prefix: str, place: int) -> None:
+        directory, _ = self._places[place]
+
+        def answered(children: list[str] | None, error: Exception | None) -> None:
+            if children is not None:
+                self.post(Listed(prefix, place, children))
+            elif isinstance(error, NoNodeError):
+                self.post(Listed(prefix, place, None))
+            else:
+                self._refused(directory, error)
+
+        self._session.requests.submit(GetChildren(full_path(self._session.client, directory), None), answered)
+
+    def _send_find(self, place: int, name: str) -> None:
+        directory, _ = self._places[place]
+
+        def answered(stat: Any, error: Exception | None) -> None:
+            if error is not None:
+                self._refused(f"{directory}/{name}", error)
+                return
+            node = Node(directory, name, stat.czxid, stat.ephemeralOwner) if stat else None
+            if node and node.path not in self._created:
+                self._track(node)
+            self.post(Found(place, name, node))
+
+        path = full_path(self._session.client, f"{directory}/{name}")
+        self._session.requests.submit(Exists(path, None), answered)
+
+    def _send_watch(self, place: int, name: str) -> None:
+        directory, _ = self._places[place]
+        if self.queued_at is None:
+            self.queued_at = self._session.guard.now()
+            log.debug("acquire.queued", path=directory, position=self._contender.position)
+
+        def answered(reply: tuple[bytes, Any] | None, error: Exception | None) -> None:
+            if error is not None:
+                self._refused(f"{directory}/{name}", error)
+                return
+            if reply is not None:
+                self._look_at(name, *reply)
+            self.post(Watched(place, name, reply is not None))
+
+        def fired(is_deleted: bool) -> None:
+            self.post(Fired(place, name, is_deleted))
+
+        self._subscription = self._session.watches.get(f"{directory}/{name}", answered, fired)
+
+    def _look_at(self, name: str, data: bytes, stat: Any) -> None:
+        """Remember who is ahead; and see whether that is ourselves, in which case the wait could never end."""
+        self._blocker = describe(name, data)
+        is_holder = name == self._contender.head
+        if is_holder and stat.ephemeralOwner != self._session.guard.session and is_same_owner(data, self._owner):
+            self.post(Stop(HeldElsewhere(self._blocker)))
+
+    def _abandon(self, place: int, prefix: str, node: Node | None) -> None:
+        directory, _ = self._places[place]
+        self._attempts.discard(prefix)
+        if node is not None:
+            self._session.guard.untrack(node.path)
+            self._session.janitor.delete(node)
+        elif self._create is None or not self._session.requests.cancel(self._create):
+            self._session.janitor.search(directory, prefix)
+
+    def _refused(self, path: str, error: Exception | None) -> None:
+        if error is not None and not isinstance(error, LinkLostError):
+            self.post(Stop(Refused(path, error)))
+
+    def _finish(self, outcome: Outcome) -> None:
+        hold = None
+        if isinstance(outcome, Won):
+            hold = Hold(self._places[0][0], outcome.nodes, self._session.guard.lease, self._session.guard)
+            self._session.guard.add(hold)
+            self._attempts.clear()
+        self._session.forget(self)
+        self._on_outcome(outcome, hold)

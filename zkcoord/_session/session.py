@@ -1,0 +1,226 @@
+"""
+One kazoo client made trustworthy: its connection watched, its requests bounded, its session guarded.
+
+`Session` wires the parts together and passes on what kazoo says about the connection, in a fixed order: first the
+requests under way are settled, then watches, guard and janitor, then whoever waits. kazoo's own words are taken with
+care: CONNECTED is said before authentication is done (so the connect hook counts, which comes after it), SUSPENDED may
+come late or never, and LOST only once a server has said so.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from kazoo.client import KazooClient
+from kazoo.protocol.states import KazooState
+
+from zkcoord._core.grant import LossReason
+from zkcoord._core.messages import Event, Stop, Up
+from zkcoord._session import clock, kazoo_private
+from zkcoord._session.callbacks import Callbacks
+from zkcoord._session.guard import Guard
+from zkcoord._session.hold import Hold
+from zkcoord._session.janitor import Janitor
+from zkcoord._session.log import get_logger
+from zkcoord._session.parents import Parents
+from zkcoord._session.requests import Requests
+from zkcoord._session.watches import Watches
+
+log = get_logger("session")
+
+#: Tries to read the negotiated timeout of a client that is connected already; a reconnect may get in between.
+_ATTACH_TRIES = 50
+
+
+class Waiting(Protocol):
+    """Somebody who wants to know of connections: a runner."""
+
+    def post(self, event: Event) -> None: ...
+
+
+class Session:
+    """
+    The session of one kazoo client, and of its successors. Thread-safe.
+
+    Args:
+        client: hooked and listened to from here on; never started, stopped or reconfigured.
+        name: for the threads.
+        tick_s: the ensemble's tickTime in seconds, if known.
+    """
+
+    def __init__(self, client: KazooClient, name: str, tick_s: float | None = None) -> None:
+        self.client = client
+        self.requests = Requests(client, clock.now, self._answered, self._wake_later)
+        self.watches = Watches(client, self.requests)
+        self.janitor = Janitor(client, self.requests)
+        self.parents = Parents(client, self.requests)
+        self.callbacks = Callbacks(name)
+        self.guard = Guard(
+            client, clock.now, self.requests, self.watches, self.janitor, tick_s=tick_s, kick=self._kick
+        )
+        self._name = name
+        self._lock = threading.Lock()
+        self._waiting: dict[Waiting, None] = {}
+        self._epoch = 0
+        self._connected = threading.Condition(self._lock)
+        self._kicked = threading.Event()
+        self._unwoken = 0
+        self._is_closed = False
+        self._thread: threading.Thread | None = None
+        client.add_listener(self._on_state)
+        kazoo_private.hook_connect(client, clock.now, self._on_connect)
+
+    # --- what kazoo says
+
+    def adopt(self, timeout_s: float | None) -> bool:
+        """
+        Take over a connection that existed before the hook.
+
+        Args:
+            timeout_s: the negotiated timeout if the user knows it; None reads it from kazoo.
+
+        Returns:
+            False when the client is connected but its negotiated timeout cannot be read.
+        """
+        for _ in range(_ATTACH_TRIES):
+            with self._lock:
+                epoch = self._epoch
+            if not kazoo_private.is_live(self.client) or self.requests.is_up:
+                return True  # the hook will see, or has seen, the connect
+            negotiated = timeout_s or kazoo_private.negotiated_timeout_s(self.client)
+            session = kazoo_private.session_id(self.client)
+            if negotiated and session:
+                with self._lock:
+                    is_still = epoch == self._epoch and kazoo_private.is_live(self.client)
+                if is_still:
+                    self._connect(session, negotiated, None)
+                    return True
+            time.sleep(0.01)
+        return False
+
+    def _on_connect(self, sent: float, timeout_s: float) -> None:
+        with self._lock:
+            self._epoch += 1
+        session = kazoo_private.session_id(self.client)
+        if session is not None and not kazoo_private.is_read_only(self.client):
+            self._connect(session, timeout_s, sent)
+
+    def _connect(self, session: int, timeout_s: float, sent: float | None) -> None:
+        log.info("session.connected", session=hex(session), timeout_s=timeout_s)
+        self.guard.connected(session, timeout_s, sent)
+        self.requests.up()
+        self.janitor.up(session)
+        with self._connected:
+            waiting = list(self._waiting)
+            self._connected.notify_all()
+        for runner in waiting:
+            runner.post(Up(session))
+        self._kick()
+
+    def _on_state(self, state: str) -> None:
+        """kazoo's state listener, on its connection thread."""
+        if state == KazooState.CONNECTED:
+            return
+        with self._lock:
+            self._epoch += 1
+        self.requests.down()
+        self.watches.down()
+        self.guard.disconnected()
+        log.info("session.disconnected", state=state)
+        if state == KazooState.LOST:
+            is_stopped = kazoo_private.is_stopped(self.client) or kazoo_private.is_dead(self.client)
+            self.guard.session_ended(LossReason.CLOSED if is_stopped else LossReason.EXPIRED)
+        self._kick()
+
+    def _answered(self, sent: float, arrived: float, is_confirmed: bool) -> None:
+        self.guard.answered(sent, arrived, is_confirmed)
+
+    # --- who waits
+
+    def join(self, runner: Waiting) -> int | None:
+        """Tell `runner` of every connection from now on; returns the current session, None without a connection."""
+        self._start_thread()
+        with self._lock:
+            self._waiting[runner] = None
+            return self.guard.session if self.requests.is_up else None
+
+    def forget(self, runner: Waiting) -> None:
+        """Stop telling."""
+        with self._lock:
+            self._waiting.pop(runner, None)
+
+    def stop_waiting(self, event: Stop) -> None:
+        """Tell everybody who waits to stop."""
+        with self._lock:
+            waiting = list(self._waiting)
+        for runner in waiting:
+            runner.post(event)
+
+    def wait_connected(self, timeout_s: float) -> bool:
+        """Wait for a connection; whether there is one."""
+        self._start_thread()
+        with self._connected:
+            return self._connected.wait_for(lambda: self.requests.is_up, timeout_s)
+
+    # --- giving back
+
+    def release(self, hold: Hold, on_done: Callable[[bool], None] | None = None) -> bool:
+        """
+        End a hold and have its members deleted.
+
+        Args:
+            hold: of this session.
+            on_done: told once whether its first member was there to be deleted.
+
+        Returns:
+            False when it was over already; `on_done` is not called then.
+        """
+        if not hold.release():
+            return False
+        first, *others = hold.nodes
+        for node in others:
+            self.janitor.delete(node)
+        self.janitor.delete(first, on_done)
+        return True
+
+    def close(self) -> None:
+        """Take hook and listener off the client and end our threads. What was held is lost already."""
+        with self._lock:
+            self._is_closed = True
+        self.client.remove_listener(self._on_state)
+        kazoo_private.unhook_connect(self.client)
+        self.requests.down()
+        self.watches.down()
+        self.callbacks.close()
+        self._kick()
+
+    # --- the guard's thread
+
+    def _start_thread(self) -> None:
+        if self._thread is not None:
+            return
+        with self._lock:
+            if self._thread is None and not self._is_closed:
+                self._thread = threading.Thread(target=self._watch_over, name=f"{self._name}-guard", daemon=True)
+                self._thread.start()
+
+    def _watch_over(self) -> None:
+        while not self._is_closed:
+            self._kicked.clear()
+            while self._unwoken:
+                self._unwoken -= 1
+                kazoo_private.wake(self.client)
+            try:
+                due = self.guard.tick(clock.now())
+            except Exception:
+                log.exception("guard.failed")
+                due = clock.now() + 0.1
+            self._kicked.wait(max(0.0, due - clock.now()))
+
+    def _kick(self) -> None:
+        self._kicked.set()
+
+    def _wake_later(self) -> None:
+        self._unwoken += 1
+        self._kick()

@@ -1,0 +1,348 @@
+"""
+`Coordinator`: one ZooKeeper session for any number of locks, and where it comes from.
+
+It owns the kazoo client when it made one, and only borrows it when one was handed in. Everything that makes the session
+trustworthy is in `_session`; this file is about setting up, sharing between processes, and closing in bounded time.
+"""
+
+import os
+import threading
+import time
+import weakref
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from kazoo.client import KazooClient
+from kazoo.hosts import collect_hosts
+from kazoo.retry import KazooRetry
+from kazoo.security import ACL, OPEN_ACL_UNSAFE
+
+from zkcoord._core.grant import LossReason
+from zkcoord._core.messages import Stop
+from zkcoord._session import kazoo_private, process
+from zkcoord._session.handler import Handler
+from zkcoord._session.log import KazooLog
+from zkcoord._session.registry import Registry
+from zkcoord._session.runner import Cancelled
+from zkcoord._session.session import Session
+from zkcoord.errors import ConfigError
+
+#: Where ZooKeeper is looked for when nobody says.
+DEFAULT_HOSTS = "127.0.0.1:2181"
+
+#: Environment variable that names the hosts.
+HOSTS_VARIABLE = "ZKCOORD_HOSTS"
+
+#: Seconds after which a session without a word from its client ends; the ensemble may give less or more.
+DEFAULT_SESSION_TIMEOUT_S = 10.0
+
+#: Seconds a release waits for the server before it leaves the delete to the background.
+DEFAULT_RELEASE_TIMEOUT_S = 2.0
+
+#: Longest pause between two rounds of connection attempts.
+_MAX_RECONNECT_DELAY_S = 1.0
+
+
+class Coordinator:
+    """
+    One ZooKeeper session, shared by any number of locks, with a fixed number of threads.
+
+    It connects at the first acquire, under that acquire's deadline, and reconnects for ever, at least once a second.
+    As a context manager it is closed on exit.
+
+    Args:
+        hosts: ``"zk1:2181,zk2:2181/chroot"``; None takes ``ZKCOORD_HOSTS``, else ``127.0.0.1:2181``. The chroot is
+            created when it is missing.
+        kazoo: a started `KazooClient` to borrow instead, with kazoo's threading handler and not ``read_only``. It gets
+            one state listener and one hook; it is never started, stopped or reconfigured, and `close` leaves it running.
+        session_timeout: seconds asked for; the ensemble decides (2 to 20 of its ticks by default), and all deadlines
+            use what it decided. Ignored for a borrowed client.
+        tick_time: the ensemble's ``tickTime`` in seconds. Only needed above 2.8 s, or to make deadlines longer.
+        negotiated_timeout: seconds the server granted a borrowed client; only needed if zkcoord cannot find out.
+        release_timeout: seconds that a release waits for the server before the delete goes on in the background.
+        auth: ``[("digest", "user:password"), …]``, as for kazoo.
+        acl: ACL of the znodes that are made; None takes the borrowed client's default, else open to all.
+        tls: use TLS. `ca`, `certfile`, `keyfile`, `keyfile_password`, `verify_certs` and `check_hostname` go with it;
+            unlike in kazoo the host name is checked by default.
+        sasl_options: passed to kazoo (needs ``pure-sasl``).
+
+    Raises:
+        ConfigError: an argument is wrong, or the borrowed client cannot be used.
+
+    Safety: all methods may be called from any thread. An object made before a fork refuses to work in the child with
+    `ForeignProcessError`; the parent's is unharmed.
+    """
+
+    def __init__(
+        self,
+        hosts: str | None = None,
+        *,
+        kazoo: KazooClient | None = None,
+        session_timeout: float = DEFAULT_SESSION_TIMEOUT_S,
+        tick_time: float | None = None,
+        negotiated_timeout: float | None = None,
+        release_timeout: float = DEFAULT_RELEASE_TIMEOUT_S,
+        auth: Sequence[tuple[str, str]] = (),
+        acl: Sequence[ACL] | None = None,
+        tls: bool = False,
+        ca: str | None = None,
+        certfile: str | None = None,
+        keyfile: str | None = None,
+        keyfile_password: str | None = None,
+        verify_certs: bool = True,
+        check_hostname: bool = True,
+        sasl_options: dict[str, Any] | None = None,
+    ) -> None:
+        if kazoo is not None and hosts is not None:
+            raise ConfigError("give either hosts or kazoo, not both")
+        self.release_timeout = seconds("release_timeout", release_timeout)
+        self._tick_s = None if tick_time is None else seconds("tick_time", tick_time, is_positive=True)
+        self._negotiated_s = (
+            None if negotiated_timeout is None else seconds("negotiated_timeout", negotiated_timeout, is_positive=True)
+        )
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._closing = False
+        self._is_borrowed = kazoo is not None
+        self._log = KazooLog()
+        self.registry = Registry()
+        self._session: Session | None = None
+        if kazoo is not None:
+            _check_borrowed(kazoo)
+            self.hosts = ",".join(f"{host}:{port}" for host, port in kazoo.hosts) + (kazoo.chroot or "")
+            self._client = kazoo
+            self._session = self._attach(kazoo)
+        else:
+            self.hosts = check_hosts(hosts if hosts is not None else os.environ.get(HOSTS_VARIABLE, DEFAULT_HOSTS))
+            timeout_s = seconds("session_timeout", session_timeout, is_positive=True)
+            self._client = KazooClient(
+                hosts=self.hosts,
+                timeout=timeout_s,
+                handler=Handler(timeout_s / 8),
+                connection_retry=KazooRetry(
+                    max_tries=-1,
+                    delay=0.02,
+                    max_delay=min(_MAX_RECONNECT_DELAY_S, timeout_s / 20),
+                    sleep_func=Handler.sleep_func,
+                ),
+                logger=self._log.logger,
+                auth_data=list(auth) or None,
+                use_ssl=tls,
+                ca=ca,
+                certfile=certfile,
+                keyfile=keyfile,
+                keyfile_password=keyfile_password,
+                verify_certs=verify_certs,
+                check_hostname=check_hostname,
+                sasl_options=sasl_options,
+            )
+        self.acl: tuple[ACL, ...] = tuple(acl or self._client.default_acl or OPEN_ACL_UNSAFE)
+        process.close_at_exit(self)
+
+    def __enter__(self) -> Self:
+        self.check_process()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Coordinator {self.hosts} {'closed' if self._closing else 'open'}>"
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closing
+
+    @property
+    def session_timeout(self) -> float | None:
+        """Seconds the server granted; None before the first connection."""
+        return self._session.guard.timeout_s if self._session else None
+
+    @property
+    def session_id(self) -> int | None:
+        """The current session's id; None before the first connection and after its end."""
+        return self._session.guard.session if self._session else None
+
+    @property
+    def client(self) -> KazooClient:
+        """The kazoo client, for reading around the locks. Starting and stopping it is the coordinator's business."""
+        return self._client
+
+    @property
+    def last_problem(self) -> str:
+        """What kazoo last complained of while connecting, for messages; empty if nothing."""
+        return self._log.last_warning
+
+    def check_process(self) -> None:
+        """
+        Refuse to work in a forked child.
+
+        Raises:
+            ForeignProcessError: this process is not the one that made the coordinator.
+        """
+        process.check(self._pid, "this Coordinator")
+
+    def session(self) -> Session:
+        """
+        Return the session, connecting in the background if need be. For zkcoord's own front ends.
+
+        Raises:
+            ConfigError: closed, or a borrowed client was stopped.
+            ForeignProcessError: made in another process.
+        """
+        self.check_process()
+        if self._closing:
+            raise ConfigError("this Coordinator is closed: make a new one")
+        if self._is_borrowed:
+            if kazoo_private.is_stopped(self._client):
+                raise ConfigError("the KazooClient was stopped: start it again, or hand in another one")
+            assert self._session is not None
+            return self._session
+        if self._session is None or kazoo_private.is_dead(self._client):
+            with self._lock:
+                if self._session is None:
+                    self._session = self._attach(self._client)
+                if kazoo_private.is_dead(self._client) and not self._closing:
+                    self._client.start_async()
+        return self._session
+
+    def close(self, timeout: float = 5.0) -> None:
+        """
+        Give back everything and end the session.
+
+        Pending acquires end with `AcquireCancelledError`, grants are lost with reason "closed", their znodes are
+        deleted. A client that zkcoord made is stopped; a borrowed one is left as it was found.
+
+        Args:
+            timeout: most seconds to wait for the server. When it runs out, the session ends by its own timeout.
+
+        Safety: callable from any thread and any callback, and again.
+        """
+        if os.getpid() != self._pid:
+            return
+        give_up = time.monotonic() + seconds("timeout", timeout)
+        with self._lock:
+            if self._closing:
+                return
+            self._closing = True
+            session = self._session
+        process.is_closed(self)
+        may_block = not kazoo_private.is_kazoo_thread(self._client, threading.current_thread())
+        if session is not None:
+            session.stop_waiting(Stop(Cancelled("closed")))
+            session.guard.lose_all(LossReason.CLOSED)
+            if may_block and session.requests.is_up:
+                session.janitor.wait_idle(max(0.0, give_up - time.monotonic()))
+        if self._is_borrowed:
+            if session is not None:
+                session.close()
+            return
+        if not kazoo_private.is_stopped(self._client):
+            # kazoo waits for its own threads, ten seconds or more: not on ours.
+            stopper = threading.Thread(target=self._stop_client, name="zkcoord-stop", daemon=True)
+            stopper.start()
+            if may_block:
+                stopper.join(max(0.0, give_up - time.monotonic()))
+        if session is not None:
+            session.close()
+
+    def disinherit(self) -> None:
+        """Forget, in a forked child, what kazoo would do at this process's exit with its parent's threads."""
+        if not self._is_borrowed:
+            kazoo_private.forget_exit_hook(self._client)
+
+    def _stop_client(self) -> None:
+        self._client.stop()
+        self._client.close()
+
+    def _attach(self, client: KazooClient) -> Session:
+        session = Session(client, f"zkcoord-{id(self) & 0xFFFF:04x}", self._tick_s)
+        if self._is_borrowed and not session.adopt(self._negotiated_s):
+            session.close()
+            raise ConfigError(
+                "cannot find out the negotiated session timeout of this KazooClient: give negotiated_timeout= in"
+                " seconds, as the server granted it"
+            )
+        return session
+
+
+_borrowed: "weakref.WeakKeyDictionary[KazooClient, Coordinator]" = weakref.WeakKeyDictionary()
+_borrowed_lock = threading.Lock()
+
+
+def coordinator_for(client: object) -> Coordinator:
+    """
+    Return the coordinator for a lock's ``client=`` argument: itself, or the one that borrows a `KazooClient`.
+
+    Raises:
+        ConfigError: neither, or a client that cannot be used.
+    """
+    if isinstance(client, Coordinator):
+        return client
+    if not isinstance(client, KazooClient):
+        raise ConfigError(f"client must be a Coordinator or a KazooClient, not {type(client).__name__}")
+    with _borrowed_lock:
+        known = _borrowed.get(client)
+        if known is None or known.is_closed or known._pid != os.getpid():
+            known = _borrowed[client] = Coordinator(kazoo=client)
+        return known
+
+
+def _forget_borrowed() -> None:
+    global _borrowed, _borrowed_lock
+    _borrowed = weakref.WeakKeyDictionary()
+    _borrowed_lock = threading.Lock()
+
+
+process.in_child(_forget_borrowed)
+
+
+def seconds(name: str, value: object, *, is_positive: bool = False) -> float:
+    """
+    Check a duration.
+
+    Raises:
+        ConfigError: not a number, NaN, infinite, negative, or zero where it must be positive.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ConfigError(f"{name} must be a number of seconds, not {type(value).__name__}")
+    number = float(value)
+    if number != number or number in (float("inf"), float("-inf")):
+        raise ConfigError(f"{name} must be finite, not {value!r}; None means no limit where that is allowed")
+    if number < 0 or (is_positive and number == 0):
+        raise ConfigError(f"{name} must be {'positive' if is_positive else 'at least 0'}, not {value!r}")
+    return number
+
+
+def check_hosts(hosts: object) -> str:
+    """
+    Check a connection string.
+
+    Raises:
+        ConfigError: not ``host:port,…[/chroot]``.
+    """
+    if not isinstance(hosts, str) or not hosts.strip():
+        raise ConfigError(f"hosts must be 'host:port,host:port/chroot', not {hosts!r:.80}")
+    try:
+        parsed, _ = collect_hosts(hosts)
+    except ValueError as error:
+        raise ConfigError(f"hosts {hosts!r:.200} cannot be read ({error}): write 'host:port,host:port/chroot'") from error
+    for host, port in parsed:
+        if not host or not 0 < port < 65_536:
+            raise ConfigError(f"hosts {hosts!r:.200}: {host}:{port} is not a host and port")
+    return hosts.strip()
+
+
+def _check_borrowed(client: object) -> None:
+    if not isinstance(client, KazooClient):
+        raise ConfigError(f"kazoo must be a KazooClient, not {type(client).__name__}")
+    if client.handler.name != "sequential_threading_handler":
+        raise ConfigError(f"the KazooClient must have kazoo's threading handler, not {client.handler.name}")
+    if client.read_only:
+        raise ConfigError("a KazooClient with read_only=True cannot hold locks: make one without it")
+    if kazoo_private.is_stopped(client):
+        raise ConfigError("the KazooClient is not started: call start() on it first")
