@@ -55,7 +55,8 @@ class Coordinator:
         hosts: ``"zk1:2181,zk2:2181/chroot"``; None takes ``ZKCOORD_HOSTS``, else ``127.0.0.1:2181``. The chroot is
             created when it is missing.
         kazoo: a started `KazooClient` to borrow instead, with kazoo's threading handler and not ``read_only``. It gets
-            one state listener and one hook; it is never started, stopped or reconfigured, and `close` leaves it running.
+            one state listener and one hook; it is never started, stopped or reconfigured, and `close` leaves it as it
+            was.
         session_timeout: seconds asked for; the ensemble decides (2 to 20 of its ticks by default), and all deadlines
             use what it decided. Ignored for a borrowed client.
         tick_time: the ensemble's ``tickTime`` in seconds. Only needed above 2.8 s, or to make deadlines longer.
@@ -99,7 +100,9 @@ class Coordinator:
         self.release_timeout = seconds("release_timeout", release_timeout)
         self._tick_s = None if tick_time is None else seconds("tick_time", tick_time, is_positive=True)
         self._negotiated_s = (
-            None if negotiated_timeout is None else seconds("negotiated_timeout", negotiated_timeout, is_positive=True)
+            None
+            if negotiated_timeout is None
+            else seconds("negotiated_timeout", negotiated_timeout, is_positive=True)
         )
         self._pid = os.getpid()
         self._lock = threading.Lock()
@@ -114,7 +117,9 @@ class Coordinator:
             self._client = kazoo
             self._session = self._attach(kazoo)
         else:
-            self.hosts = check_hosts(hosts if hosts is not None else os.environ.get(HOSTS_VARIABLE, DEFAULT_HOSTS))
+            self.hosts = check_hosts(
+                hosts if hosts is not None else os.environ.get(HOSTS_VARIABLE, DEFAULT_HOSTS)
+            )
             timeout_s = seconds("session_timeout", session_timeout, is_positive=True)
             self._client = KazooClient(
                 hosts=self.hosts,
@@ -161,6 +166,11 @@ class Coordinator:
     def session_timeout(self) -> float | None:
         """Seconds the server granted; None before the first connection."""
         return self._session.guard.timeout_s if self._session else None
+
+    @property
+    def requested_timeout(self) -> float:
+        """Seconds of session timeout that the client asks for."""
+        return kazoo_private.requested_timeout_s(self._client)
 
     @property
     def session_id(self) -> int | None:
@@ -330,7 +340,9 @@ def check_hosts(hosts: object) -> str:
     try:
         parsed, _ = collect_hosts(hosts)
     except ValueError as error:
-        raise ConfigError(f"hosts {hosts!r:.200} cannot be read ({error}): write 'host:port,host:port/chroot'") from error
+        raise ConfigError(
+            f"hosts {hosts!r:.200} cannot be read ({error}): write 'host:port,host:port/chroot'"
+        ) from error
     for host, port in parsed:
         if not host or not 0 < port < 65_536:
             raise ConfigError(f"hosts {hosts!r:.200}: {host}:{port} is not a host and port")

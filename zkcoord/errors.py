@@ -57,7 +57,12 @@ class AcquireTimeoutError(ZkCoordError, TimeoutError):
     """
 
     def __init__(
-        self, path: str, waited_s: float, position: int | None = None, holder: str | None = None
+        self,
+        path: str,
+        waited_s: float,
+        position: int | None = None,
+        holder: str | None = None,
+        detail: str = "no ZooKeeper server answered in time",
     ) -> None:
         self.path = path
         self.waited_s = waited_s
@@ -65,8 +70,8 @@ class AcquireTimeoutError(ZkCoordError, TimeoutError):
         self.holder = holder
         if position is None:
             text = (
-                f"no server answered in time: {path} was not acquired within {waited_s:.2f} s;"
-                " check the hosts and that the ensemble has a quorum"
+                f"{path} was not acquired within {waited_s:.2f} s: {detail};"
+                " check the hosts, and that the ensemble has a quorum"
             )
         else:
             text = (

@@ -14,6 +14,7 @@ from typing import Protocol, TypeVar
 
 from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
+
 from zkcoord._core.names import ParsedName
 from zkcoord._core.paths import normalize
 from zkcoord._members import LockView, Member, Stat, holding, member, ordered, permit_limit, printable

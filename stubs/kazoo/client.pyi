@@ -46,7 +46,7 @@ class KazooClient:
     _state: str
     _live: threading.Event
     _stopped: threading.Event
-    _queue: deque[tuple[Any, IAsyncResult[Any]]]
+    _queue: deque[tuple[Any, Any]]
     _pending: deque[tuple[Any, IAsyncResult[Any], int]]
     _data_watchers: defaultdict[str, set[_Watcher]]
     _child_watchers: defaultdict[str, set[_Watcher]]

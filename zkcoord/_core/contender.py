@@ -98,7 +98,9 @@ class Contender:
         is_try: give up as soon as a list shows somebody ahead.
     """
 
-    def __init__(self, places: Sequence[tuple[str, Rule]], new_uuid: Callable[[], str], *, is_try: bool = False) -> None:
+    def __init__(
+        self, places: Sequence[tuple[str, Rule]], new_uuid: Callable[[], str], *, is_try: bool = False
+    ) -> None:
         self.phase = Phase.IDLE
         self.position: int | None = None
         self.head: str | None = None
@@ -249,12 +251,15 @@ class Contender:
     def _recovered(self, index: int, children: Sequence[str]) -> list[Command]:
         """Did the create whose answer was lost take effect? With the sync before it the list is conclusive."""
         place = self._places[index]
-        place.found = sorted((name for name in children if name.startswith(self._prefix)), key=lambda name: name[-10:])
+        place.found = sorted(
+            (name for name in children if name.startswith(self._prefix)), key=lambda name: name[-10:]
+        )
         if not place.found:
             return self._restart()
         oldest, *others = place.found
         commands: list[Command] = [
-            Abandon(index, self._prefix, Node(place.directory, name, session=self._session)) for name in others
+            Abandon(index, self._prefix, Node(place.directory, name, session=self._session))
+            for name in others
         ]
         return [*commands, Find(index, oldest)]
 

@@ -2,19 +2,19 @@
 How long a session is surely alive: the deadline rule.
 
 The server ends a session T after its *leader* last heard of it. A follower reports the sessions it heard from only in
-its answers to the leader's pings, every half tick; a forwarded write does not count as hearing. So the chain of proof is
+its answers to the leader's pings, every half tick; a forwarded write does not count as hearing. The chain of proof is
 
     a request heard by the follower (its answer proves that)
     → a report to the leader within the next K ≥ tick/2
     → a request sent after that and answered by the leader's quorum, which travels behind the report on one stream.
 
 Let ``c`` be the send time of the newest answered *leader-confirmed* request. The proof reaches back to ``b``, the send
-time of the newest request of any kind whose answer had arrived at least K before ``c`` was sent, on the same connection,
-or the send time of this connection's Connect (the leader itself revalidates the session) if that is later. Until
-``b + T - margin`` the session cannot have ended by itself, whatever the network or the process does.
+time of the newest request of any kind whose answer had arrived at least K before ``c`` was sent, on the same
+connection, or the send time of this connection's Connect (the leader itself revalidates the session) if that is later.
+Until ``b + T - margin`` the session cannot have ended by itself, whatever the network or the process does.
 
-Simpler rules (``c + T``, ``c + T - h - tick/2``, comparing send times only) gave two believers for seconds after a pause
-or a stall; ``docs/concepts/session-loss.md`` has the measurements.
+Simpler rules (``c + T``, ``c + T - h - tick/2``, comparing send times only) gave two believers for seconds after a
+pause or a stall; ``docs/concepts/session-loss.md`` has the measurements.
 """
 
 from collections import deque
@@ -100,7 +100,8 @@ class Lease:
         Args:
             sent: when the request was handed to the connection, or an earlier moment.
             arrived: when its answer was read, or a later moment.
-            is_confirmed: whether only a leader with a quorum could answer it (create, delete, multi; never a read or ping).
+            is_confirmed: whether only a leader with a quorum could answer it: a create, delete or multi that succeeded;
+                never a read or a ping.
         """
         if is_confirmed and sent > self.confirmed_sent:
             self.confirmed_sent = sent
@@ -109,7 +110,7 @@ class Lease:
             self._answers.append(_Answer(sent, arrived))
 
     def next_proof(self) -> float | None:
-        """The earliest send time of a confirmed request that would move the basis; None while there is no answer to pair."""
+        """The earliest send time of a confirmed request that would move the basis; None with no answer to pair."""
         return self._answers[0].arrived + self._pair_gap_s if self._answers else None
 
     def _advance(self, arrived_by: float) -> None:

@@ -127,7 +127,18 @@ class Stop:
 
 
 Event = (
-    Start | Up | Created | ParentMissing | ParentsMade | Listed | Found | Watched | Fired | OwnGone | Confirmed | Stop
+    Start
+    | Up
+    | Created
+    | ParentMissing
+    | ParentsMade
+    | Listed
+    | Found
+    | Watched
+    | Fired
+    | OwnGone
+    | Confirmed
+    | Stop
 )
 
 # --- commands ---------------------------------------------------------------------------------------------------------

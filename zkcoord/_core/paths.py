@@ -49,7 +49,9 @@ def normalize(path: object, argument: str = "path") -> str:
         )
     normal = "/" + "/".join(segments)
     if len(normal.encode()) > MAX_PATH_BYTES:
-        raise ConfigError(f"{argument} is {len(normal.encode())} bytes long; at most {MAX_PATH_BYTES} are accepted")
+        raise ConfigError(
+            f"{argument} is {len(normal.encode())} bytes long; at most {MAX_PATH_BYTES} are accepted"
+        )
     return normal
 
 

@@ -100,6 +100,11 @@ def is_busy(children: Iterable[str], rule: Rule) -> bool:
     return any(_marker(name, rule) in rule.blockers for name in children)
 
 
+def find_conflicts(names: Iterable[str], rule: Rule) -> tuple[str, ...]:
+    """Return the members of other libraries or kinds among `names`, in name order."""
+    return tuple(sorted(name for name in names if _marker(name, rule) is None and parse(name) is not None))
+
+
 def _marker(name: str, rule: Rule) -> str | None:
     """Return which of the rule's own markers a well-formed member carries."""
     number = name[-_DIGITS:]

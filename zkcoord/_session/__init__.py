@@ -1,1 +1,1 @@
-"""What makes a kazoo session trustworthy: bounded sending, confirmed heartbeats, watches that are taken back, clean-up."""
+"""What makes a kazoo session trustworthy: bounded sending, confirmed heartbeats, watches taken back, clean-up."""

@@ -32,7 +32,9 @@ class Callbacks:
                 return
             while self._started < _THREADS:
                 self._started += 1
-                threading.Thread(target=self._work, name=f"{self._name}-callback-{self._started}", daemon=True).start()
+                threading.Thread(
+                    target=self._work, name=f"{self._name}-callback-{self._started}", daemon=True
+                ).start()
             self._queue.put(callback)
 
     def close(self) -> None:

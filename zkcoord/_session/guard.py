@@ -18,9 +18,9 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 from kazoo.protocol.serialization import CheckVersion, Exists, Transaction
 
-from zkcoord._core.messages import Node
 from zkcoord._core.grant import LossReason
 from zkcoord._core.lease import Lease, heartbeat_s
+from zkcoord._core.messages import Node
 from zkcoord._session import kazoo_private
 from zkcoord._session.hold import Hold
 from zkcoord._session.janitor import Janitor
@@ -43,7 +43,7 @@ _IDLE_S = 1.0
 #: Least time between two heartbeats, whatever asks for them.
 _MIN_BEAT_GAP_S = 0.05
 
-OnGone = Callable[[], None]
+OnGone = Callable[[], object]
 
 
 class Guard:
@@ -187,7 +187,7 @@ class Guard:
         with self._lock:
             self._holds[hold] = []
             for node in hold.nodes:
-                self._members[node.path] = lambda: hold.lose(LossReason.DELETED) and None
+                self._members[node.path] = lambda: hold.lose(LossReason.DELETED)
             self._unwatched.append(hold)
             if self._wakes_at > hold.granted_at + OWN_WATCH_AFTER_S:
                 self._wakes_at = float("-inf")

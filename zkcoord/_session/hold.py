@@ -9,9 +9,9 @@ import threading
 from collections.abc import Callable
 from typing import Protocol
 
-from zkcoord._core.messages import Node
 from zkcoord._core.grant import HoldState, LossReason, Status, loss_at, status
 from zkcoord._core.lease import Lease
+from zkcoord._core.messages import Node
 
 
 class Watchman(Protocol):
@@ -115,7 +115,7 @@ class Hold:
         return self.loss() is not None
 
     def on_lost(self, callback: Callable[[LossReason], None]) -> Callable[[], None]:
-        """Have `callback` told once, from whatever thread notices; at once if it is lost already. Returns how to undo it."""
+        """Have `callback` told once, by whoever notices; at once if it is lost already. Returns how to undo it."""
         key = object()
         reason = self.loss()
         with self._changed:

@@ -117,7 +117,9 @@ def is_kazoo_thread(client: KazooClient, thread: threading.Thread) -> bool:
     return thread is client._connection._connection_routine or thread in client.handler._workers
 
 
-def hook_connect(client: KazooClient, before: Callable[[], float], after: Callable[[float, float], None]) -> None:
+def hook_connect(
+    client: KazooClient, before: Callable[[], float], after: Callable[[float, float], None]
+) -> None:
     """
     Observe each (re)connect.
 

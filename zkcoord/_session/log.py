@@ -60,5 +60,8 @@ class KazooLog:
             return False
         if record.levelno >= logging.WARNING:
             self.last_warning = record.getMessage()
-            record.levelno, record.levelname = logging.INFO, "INFO"  # a reconnect is routine; losses are our events
+            record.levelno, record.levelname = (
+                logging.INFO,
+                "INFO",
+            )  # a reconnect is routine; losses are our events
         return logging.getLogger("zkcoord.kazoo").isEnabledFor(record.levelno)

@@ -27,7 +27,8 @@ class Registry:
     """The holds of one coordinator. Thread-safe; never blocks."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        # Re-entrant: looking at a hold may find it lost, which forgets its slot.
+        self._lock = threading.RLock()
         self._slots: dict[Key, _Slot] = {}
 
     def __len__(self) -> int:
@@ -69,6 +70,8 @@ class Registry:
             else:
                 slot.hold = hold
                 hold.grants = 1
+        if hold is not None:
+            hold.on_lost(lambda reason: self._forget(key, hold))
         for told in waiting:
             told()
 
@@ -83,8 +86,8 @@ class Registry:
                 del self._slots[key]
             return True
 
-    def is_held(self, key: Key) -> bool:
-        """Whether the owner has a live hold."""
+    def _forget(self, key: Key, hold: Hold) -> None:
         with self._lock:
             slot = self._slots.get(key)
-            return slot is not None and slot.hold is not None and slot.hold.loss() is None
+            if slot is not None and slot.hold is hold:
+                del self._slots[key]

@@ -58,7 +58,7 @@ class Call:
         """kazoo's word: the answer."""
         self._requests.settle(self, value, None)
 
-    def set_exception(self, error: Exception) -> None:
+    def set_exception(self, error: BaseException) -> None:
         """kazoo's word: the server's error, or that the connection is gone."""
         self._requests.settle(self, None, error)
 
@@ -110,7 +110,9 @@ class Requests:
             first = next(iter(self._outstanding), None)
             return first.sent if first else None
 
-    def submit(self, request: Any, done: Done, *, is_confirmed: bool = False, is_urgent: bool = False) -> Call:
+    def submit(
+        self, request: Any, done: Done, *, is_confirmed: bool = False, is_urgent: bool = False
+    ) -> Call:
         """
         Send a request, or queue it behind the window.
 
@@ -140,7 +142,7 @@ class Requests:
                 return True
             return False
 
-    def settle(self, call: Call, value: Any, error: Exception | None) -> None:
+    def settle(self, call: Call, value: Any, error: BaseException | None) -> None:
         """Take an answer in; late ones of a connection that is gone are dropped."""
         arrived = self._clock()
         with self._lock:
@@ -152,7 +154,7 @@ class Requests:
             call.finish(None, LinkLostError(maybe_applied=True))
             return
         self._on_answer(call.sent, arrived, call.is_confirmed and error is None and not _is_refused(value))
-        call.finish(value, error)
+        call.finish(value, error if error is None or isinstance(error, Exception) else LinkLostError(True))
 
     def pump(self) -> None:
         """Send what waits, as far as there is room; needed when only other users of the client made room."""

@@ -2,8 +2,8 @@
 Runs one contender against one session: carries out its commands, feeds back what came of them.
 
 Events come from any thread (answers from kazoo's, watches from its callback thread, the caller's own cancel). They are
-put in a mailbox, and whoever finds it unattended works it off; nobody ever waits for anybody, and the contender sees one
-event at a time. So the calling thread or task only sleeps until the outcome is there, under its own deadline.
+put in a mailbox, and whoever finds it unattended works it off; nobody ever waits for anybody, and the contender sees
+one event at a time. The calling thread or task only sleeps until the outcome is there, under its own deadline.
 """
 
 import threading
@@ -91,7 +91,7 @@ class Runner:
         label: for people.
         acl: for members and for directories made here.
         contender: not yet started.
-        on_outcome: called once, on any thread. With a hold exactly when the outcome is `Won`; the hold is guarded already.
+        on_outcome: called once, on any thread. With a hold, guarded already, exactly when the outcome is `Won`.
     """
 
     def __init__(
@@ -123,9 +123,10 @@ class Runner:
     @property
     def blocker(self) -> str | None:
         """The member that is waited for, described for people."""
-        if self._contender.head and self._contender.head != self._contender.waits_for:
-            return f"{self._contender.head}, and right ahead {self._blocker}"
-        return self._blocker or self._contender.head
+        head = self._contender.head
+        if self._blocker is None or head is None or self._blocker.startswith(head):
+            return self._blocker or head
+        return f"{head}, and right ahead of us {self._blocker}"
 
     @property
     def position(self) -> int | None:
@@ -209,7 +210,9 @@ class Runner:
         def answered(reply: tuple[str, Any] | None, error: Exception | None) -> None:
             if reply is not None:
                 path, stat = reply
-                self._post_created(prefix, Node(directory, path.rpartition("/")[2], stat.czxid, stat.ephemeralOwner))
+                self._post_created(
+                    prefix, Node(directory, path.rpartition("/")[2], stat.czxid, stat.ephemeralOwner)
+                )
             elif isinstance(error, NoNodeError):
                 self._attempts.discard(prefix)
                 self.post(ParentMissing(prefix))
@@ -294,7 +297,11 @@ class Runner:
         """Remember who is ahead; and see whether that is ourselves, in which case the wait could never end."""
         self._blocker = describe(name, data)
         is_holder = name == self._contender.head
-        if is_holder and stat.ephemeralOwner != self._session.guard.session and is_same_owner(data, self._owner):
+        if (
+            is_holder
+            and stat.ephemeralOwner != self._session.guard.session
+            and is_same_owner(data, self._owner)
+        ):
             self.post(Stop(HeldElsewhere(self._blocker)))
 
     def _abandon(self, place: int, prefix: str, node: Node | None) -> None:

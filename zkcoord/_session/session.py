@@ -67,7 +67,7 @@ class Session:
         self._kicked = threading.Event()
         self._unwoken = 0
         self._is_closed = False
-        self._thread: threading.Thread | None = None
+        self._has_thread = False
         client.add_listener(self._on_state)
         kazoo_private.hook_connect(client, clock.now, self._on_connect)
 
@@ -198,12 +198,11 @@ class Session:
     # --- the guard's thread
 
     def _start_thread(self) -> None:
-        if self._thread is not None:
-            return
         with self._lock:
-            if self._thread is None and not self._is_closed:
-                self._thread = threading.Thread(target=self._watch_over, name=f"{self._name}-guard", daemon=True)
-                self._thread.start()
+            if self._has_thread or self._is_closed:
+                return
+            self._has_thread = True
+        threading.Thread(target=self._watch_over, name=f"{self._name}-guard", daemon=True).start()
 
     def _watch_over(self) -> None:
         while not self._is_closed:

@@ -60,7 +60,10 @@ class Watches:
         return len(self._entries)
 
     def get(
-        self, path: str, on_answer: Callable[[tuple[bytes, Any] | None, Exception | None], None], on_fired: OnFired
+        self,
+        path: str,
+        on_answer: Callable[[tuple[bytes, Any] | None, Exception | None], None],
+        on_fired: OnFired,
     ) -> Subscription:
         """
         Read a node's data and leave a watch.

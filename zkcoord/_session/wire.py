@@ -13,7 +13,7 @@ _WATCHER_TYPE_DATA = 2
 
 
 class CreateContainer(NamedTuple):
-    """Create a node that the server removes once its last child is gone (ZooKeeper ≥ 3.5; ``OpCode.createContainer``)."""
+    """Create a node that the server removes once its last child is gone (``OpCode.createContainer``, 3.5.1)."""
 
     path: str
     data: bytes

@@ -1,6 +1,7 @@
 import logging
 import socket
 import threading
+from collections.abc import Callable
 
 from kazoo.client import KazooClient
 from kazoo.handlers.threading import SequentialThreadingHandler
@@ -28,4 +29,4 @@ class ConnectionHandler:
     def zk_loop(self) -> None: ...
     def _connect_attempt(self, host: str, hostip: str, port: int, retry: KazooRetry) -> object: ...
     # Returns (read timeout, connect timeout), both in seconds and derived from the negotiated session timeout.
-    def _connect(self, host: str, hostip: str, port: int) -> tuple[float, float]: ...
+    _connect: Callable[[str, str, int], tuple[float, float]]

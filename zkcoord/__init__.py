@@ -1,0 +1,56 @@
+"""
+Coordination on ZooKeeper: locks that tell the truth about their loss.
+
+Start with `ZkLock`; ``docs/tutorial.md`` shows the rest.
+"""
+
+from zkcoord._core.grant import Status
+from zkcoord._core.paths import quote, unquote
+from zkcoord._default import configure
+from zkcoord._session.spec import DEFAULT
+from zkcoord._sync.grants import Grant
+from zkcoord._sync.locks import ZkLock
+from zkcoord.coordinator import Coordinator
+from zkcoord.errors import (
+    AcquireCancelledError,
+    AcquireTimeoutError,
+    AlreadyHeldError,
+    ConfigError,
+    ConnectionLostError,
+    ForeignProcessError,
+    GrantLostError,
+    LimitMismatchError,
+    NotHeldError,
+    QueueConflictError,
+    SequenceExhaustedError,
+    TransactionError,
+    UpgradeError,
+    ZkCoordError,
+)
+from zkcoord.queues import Member
+
+__all__ = [
+    "DEFAULT",
+    "AcquireCancelledError",
+    "AcquireTimeoutError",
+    "AlreadyHeldError",
+    "ConfigError",
+    "ConnectionLostError",
+    "Coordinator",
+    "ForeignProcessError",
+    "Grant",
+    "GrantLostError",
+    "LimitMismatchError",
+    "Member",
+    "NotHeldError",
+    "QueueConflictError",
+    "SequenceExhaustedError",
+    "Status",
+    "TransactionError",
+    "UpgradeError",
+    "ZkCoordError",
+    "ZkLock",
+    "configure",
+    "quote",
+    "unquote",
+]

@@ -1,0 +1,188 @@
+"""
+What a lock object describes, checked once at the edge; and what an acquire's ending means to its caller.
+
+Both front ends use this, so an argument or an outcome means the same in either.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, assert_never
+
+from kazoo.exceptions import InvalidACLError, NoAuthError
+from kazoo.security import ACL
+
+from zkcoord._core.messages import Busy, Conflicted, Exhausted, Outcome, Stopped, Won
+from zkcoord._core.names import EXCLUSIVE, Rule
+from zkcoord._core.paths import normalize
+from zkcoord._session.registry import Key
+from zkcoord._session.runner import Cancelled, HeldElsewhere, Refused
+from zkcoord.coordinator import Coordinator, seconds
+from zkcoord.errors import (
+    AcquireCancelledError,
+    AcquireTimeoutError,
+    AlreadyHeldError,
+    ConfigError,
+    ConnectionLostError,
+    QueueConflictError,
+    SequenceExhaustedError,
+    ZkCoordError,
+)
+
+#: Most seconds a single try waits for a silent server; a third of the session timeout if that is less.
+MAX_TRY_S = 1.0
+
+#: Longest label or owner name, so that a member's data stays small.
+_MAX_TEXT = 1_000
+
+
+class Default(Enum):
+    """The one value that means "as the constructor was told"."""
+
+    DEFAULT = "DEFAULT"
+
+    def __repr__(self) -> str:
+        return "DEFAULT"
+
+
+DEFAULT: Final = Default.DEFAULT
+
+
+class TimedOut(Enum):
+    """Why a contender was stopped: its caller's deadline."""
+
+    TIMED_OUT = "timed out"
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """The checked arguments of a lock object."""
+
+    path: str
+    rule: Rule
+    timeout_s: float | None
+    is_reentrant: bool
+    owner: str | None
+    label: str | None
+    acl: tuple[ACL, ...] | None
+
+    def key(self, owner_key: str) -> Key:
+        """Where the registry keeps this owner's hold."""
+        return self.path, self.rule.marker, owner_key
+
+
+def exclusive_spec(
+    path: object,
+    *,
+    timeout: float | None,
+    reentrant: bool,
+    owner: str | None,
+    label: str | None,
+    dialect: str,
+    acl: Sequence[ACL] | None,
+) -> Spec:
+    """
+    Check the arguments of an exclusive lock.
+
+    Raises:
+        ConfigError: naming the argument.
+    """
+    rule = EXCLUSIVE.get(dialect)
+    if rule is None:
+        raise ConfigError(f"dialect must be one of {', '.join(sorted(EXCLUSIVE))}, not {dialect!r}")
+    return Spec(
+        path=normalize(path),
+        rule=rule,
+        timeout_s=timeout_s("timeout", timeout),
+        is_reentrant=bool(reentrant),
+        owner=_text("owner", owner),
+        label=_text("label", label),
+        acl=None if acl is None else tuple(acl),
+    )
+
+
+def timeout_s(name: str, value: float | None) -> float | None:
+    """Check a timeout: None means for ever, 0 means one try."""
+    return None if value is None else seconds(name, value)
+
+
+def try_s(coordinator: Coordinator) -> float:
+    """Return how long one try may wait for a silent server."""
+    return min(MAX_TRY_S, (coordinator.session_timeout or coordinator.requested_timeout) / 3)
+
+
+def refusal(
+    outcome: Outcome, spec: Spec, coordinator: Coordinator, waited_s: float, blocker: str | None
+) -> ZkCoordError:
+    """Return the error for an acquire that ended in any way but `Won`."""
+    match outcome:
+        case Busy():
+            return AcquireTimeoutError(spec.path, waited_s, 1, blocker)
+        case Conflicted(directory, children):
+            return QueueConflictError(directory, children)
+        case Exhausted(directory, sequence):
+            return SequenceExhaustedError(directory, sequence)
+        case Stopped(why, position):
+            return _stopped(why, position, spec, coordinator, waited_s, blocker)
+        case Won():
+            raise AssertionError("a grant is no refusal")
+    assert_never(outcome)
+
+
+def _stopped(
+    why: object,
+    position: int | None,
+    spec: Spec,
+    coordinator: Coordinator,
+    waited_s: float,
+    blocker: str | None,
+) -> ZkCoordError:
+    match why:
+        case Cancelled(reason):
+            return AcquireCancelledError(spec.path, reason)
+        case HeldElsewhere(member):
+            return AlreadyHeldError(
+                spec.path,
+                f"this very owner holds it through another client, as {member}; waiting for it would never end:"
+                " use one client (or Coordinator) for both, or release the other grant first",
+            )
+        case Refused(path, error):
+            return _refused(path, error, coordinator)
+    if position is None:
+        return AcquireTimeoutError(spec.path, waited_s, None, None, unreachable(coordinator))
+    return AcquireTimeoutError(spec.path, waited_s, position, blocker)
+
+
+def no_answer(spec: Spec, coordinator: Coordinator) -> ConnectionLostError:
+    """Return the error for a try that no server answered."""
+    return ConnectionLostError(f"{spec.path} was not tried: {unreachable(coordinator)}", maybe_applied=False)
+
+
+def unreachable(coordinator: Coordinator) -> str:
+    """Say that no server answers, which ones were asked, and what kazoo complained of last."""
+    problem = f" ({coordinator.last_problem})" if coordinator.last_problem else ""
+    return f"no ZooKeeper server of {coordinator.hosts} answered in time{problem}"
+
+
+def _refused(path: str, error: Exception, coordinator: Coordinator) -> ZkCoordError:
+    if isinstance(error, NoAuthError):
+        refused: ZkCoordError = ConfigError(
+            f"{coordinator.hosts} does not allow it on {path}: the lock's directory needs CREATE, READ and DELETE for"
+            " these credentials; give auth=[('digest', 'user:password')] or mend the ACL"
+        )
+    elif isinstance(error, InvalidACLError):
+        refused = ConfigError(f"{coordinator.hosts} refuses the acl for {path}: check acl= and auth=")
+    else:
+        refused = ZkCoordError(f"{coordinator.hosts} refused a request on {path}: {error!r}")
+    refused.__cause__ = error
+    return refused
+
+
+def _text(name: str, value: object) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise ConfigError(f"{name} must be str, not {type(value).__name__}")
+    if not value or len(value) > _MAX_TEXT:
+        raise ConfigError(f"{name} must have 1 to {_MAX_TEXT} characters, not {len(value)}")
+    return value

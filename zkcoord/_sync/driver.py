@@ -1,0 +1,188 @@
+"""Sleeping in a thread until a contender, or a request, has its answer. No decisions here."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from zkcoord._core.contender import Contender
+from zkcoord._core.messages import Busy, Outcome, Stop, Stopped, Won
+from zkcoord._session import clock, kazoo_private
+from zkcoord._session.hold import Hold
+from zkcoord._session.identity import Owner
+from zkcoord._session.requests import LinkLostError
+from zkcoord._session.runner import Runner
+from zkcoord._session.session import Session
+from zkcoord._session.spec import Spec, TimedOut, no_answer, refusal, try_s
+from zkcoord.coordinator import Coordinator
+from zkcoord.errors import AcquireTimeoutError, AlreadyHeldError, ConfigError
+
+#: A stopped contender's outcome comes from whichever thread works its mailbox off; it needs no network.
+_OUTCOME_S = 1.0
+
+
+class Signal:
+    """A one-shot event with an absolute deadline."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+        self._is_set = False
+
+    def set(self) -> None:
+        """Wake the waiter; again does nothing."""
+        self._is_set = True
+        try:
+            self._lock.release()
+        except RuntimeError:
+            return
+
+    def wait(self, give_up: float | None) -> bool:
+        """Sleep until set, or until `give_up` on the lease's clock; whether it was set."""
+        while not self._is_set:
+            left = -1.0 if give_up is None else max(0.0, give_up - clock.now())
+            if not self._lock.acquire(timeout=min(left, threading.TIMEOUT_MAX)) and left <= 0:
+                return self._is_set
+        return True
+
+
+def acquire(
+    coordinator: Coordinator,
+    spec: Spec,
+    owner: Owner,
+    timeout_s: float | None,
+    new_uuid: Callable[[], str],
+    pending: set[Runner],
+    *,
+    list_first: bool = False,
+) -> Hold | None:
+    """
+    Acquire, or re-enter.
+
+    Args:
+        coordinator: whose session.
+        spec: what.
+        owner: for whom.
+        timeout_s: None = for ever, 0 = one try.
+        new_uuid: for member names.
+        pending: where the runner is to be found by `cancel` meanwhile.
+        list_first: for a try: look before creating anything.
+
+    Returns:
+        The hold, counted for one more grant; None when a try found somebody ahead.
+
+    Raises:
+        As documented at `ZkLock.acquire`.
+    """
+    session = coordinator.session()
+    if kazoo_private.is_kazoo_thread(session.client, threading.current_thread()):
+        raise ConfigError(
+            "a lock cannot be acquired on one of kazoo's own threads (a listener or watch callback), which would"
+            " have to deliver the answer: hand the work to a thread of your own"
+        )
+    started = clock.now()
+    give_up = None if timeout_s is None else started + (timeout_s or try_s(coordinator))
+    key = spec.key(owner.key)
+    while True:
+        settled = Signal()
+        claim = coordinator.registry.claim(key, settled.set)
+        if isinstance(claim, Hold):
+            if spec.is_reentrant:
+                return claim
+            coordinator.registry.leave(key, claim)
+            raise AlreadyHeldError(spec.path, "this owner holds it already, and the lock is not reentrant")
+        if claim:
+            break
+        if not settled.wait(give_up):
+            raise AcquireTimeoutError(
+                spec.path, clock.now() - started, 1, f"this owner ({owner.name}) in another thread"
+            )
+    hold = None
+    try:
+        hold = _contend(
+            coordinator, session, spec, owner, give_up, new_uuid, pending, timeout_s == 0, list_first
+        )
+    finally:
+        coordinator.registry.settle(key, hold)
+    return hold
+
+
+def _contend(
+    coordinator: Coordinator,
+    session: Session,
+    spec: Spec,
+    owner: Owner,
+    give_up: float | None,
+    new_uuid: Callable[[], str],
+    pending: set[Runner],
+    is_try: bool,
+    list_first: bool,
+) -> Hold | None:
+    started = clock.now()
+    if is_try and session.guard.session is not None and not session.requests.is_up:
+        raise no_answer(spec, coordinator)
+    done = Signal()
+    results: list[tuple[Outcome, Hold | None]] = []
+
+    def on_outcome(outcome: Outcome, hold: Hold | None) -> None:
+        results.append((outcome, hold))
+        done.set()
+
+    places = [(spec.path, spec.rule)]
+    contender = Contender(places, new_uuid, is_try=is_try)
+    runner = Runner(session, places, owner, spec.label, spec.acl or coordinator.acl, contender, on_outcome)
+    is_taken = False
+    try:
+        pending.add(runner)
+        runner.start(list_first)
+        if not done.wait(give_up):
+            runner.post(Stop(TimedOut.TIMED_OUT))
+            done.wait(clock.now() + _OUTCOME_S)
+        outcome, hold = results[0] if results else (Stopped(TimedOut.TIMED_OUT, runner.position), None)
+        is_taken = bool(results)
+    finally:
+        pending.discard(runner)
+        if not is_taken:
+            # Twice, so that a second interrupt inside the first try leaves nothing behind either.
+            try:
+                _clean_up(session, runner, results)
+            finally:
+                _clean_up(session, runner, results)
+    if isinstance(outcome, Won):
+        return hold
+    if is_try:
+        if isinstance(outcome, Busy):
+            return None
+        if isinstance(outcome, Stopped) and outcome.why is TimedOut.TIMED_OUT:
+            raise no_answer(spec, coordinator)
+    raise refusal(outcome, spec, coordinator, clock.now() - started, runner.blocker)
+
+
+def _clean_up(session: Session, runner: Runner, results: list[tuple[Outcome, Hold | None]]) -> None:
+    runner.discard()
+    for _, hold in results:
+        if hold is not None:
+            session.release(hold)
+
+
+def call(session: Session, request: Any, give_up: float, *, is_confirmed: bool = False) -> Any:
+    """
+    Send one request and wait for its answer.
+
+    Raises:
+        LinkLostError: no answer by `give_up`.
+        Exception: the server's error, one of kazoo's.
+    """
+    done = Signal()
+    answers: list[tuple[Any, Exception | None]] = []
+
+    def answered(value: Any, error: Exception | None) -> None:
+        answers.append((value, error))
+        done.set()
+
+    sent = session.requests.submit(request, answered, is_confirmed=is_confirmed)
+    if not done.wait(give_up):
+        raise LinkLostError(maybe_applied=not session.requests.cancel(sent))
+    value, error = answers[0]
+    if error is not None:
+        raise error
+    return value

@@ -1,0 +1,312 @@
+"""`Grant`: the capability that an acquire returns, for threads."""
+
+import os
+import warnings
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+from kazoo.exceptions import KazooException
+from kazoo.protocol.serialization import CheckVersion, GetChildren
+from kazoo.protocol.serialization import Transaction as TransactionRequest
+
+from zkcoord._core.grant import LossReason, Status
+from zkcoord._core.queue import Conflict, decide
+from zkcoord._session import clock, process
+from zkcoord._session.fenced import Operations
+from zkcoord._session.hold import Hold
+from zkcoord._session.requests import LinkLostError
+from zkcoord._session.session import Session
+from zkcoord._session.spec import Spec, timeout_s
+from zkcoord._sync.driver import Signal, call
+from zkcoord.coordinator import Coordinator, seconds
+from zkcoord.errors import ConnectionLostError, GrantLostError, NotHeldError, QueueConflictError
+
+
+class LostSignal:
+    """The loss of a grant as something to look at and to wait for. Computed at each look; it never goes back."""
+
+    __slots__ = ("_grant",)
+
+    def __init__(self, grant: "Grant") -> None:
+        self._grant = grant
+
+    def is_set(self) -> bool:
+        """Whether the grant is lost. False while it is held, and after its release."""
+        return self._grant.status is Status.LOST
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """
+        Sleep until the grant is lost or released, at most `timeout` seconds; whether it is lost.
+
+        The loss is seen at the latest when the deadline passes, without any help from the network.
+        """
+        limit = timeout_s("timeout", timeout)
+        self._grant._hold.wait_lost(limit)
+        return self.is_set()
+
+
+class Transaction(Operations):
+    """
+    Writes that only commit while the grant is held. A context manager: leaving it without an error commits.
+
+    Attributes:
+        results: after the commit, one result per operation, in order.
+    """
+
+    def __init__(self, grant: "Grant", timeout: float | None) -> None:
+        super().__init__(grant._session.client, grant._hold, grant._coordinator.acl)
+        self._grant = grant
+        self._timeout_s = timeout_s("timeout", timeout)
+        self.results_: tuple[Any, ...] = ()
+
+    def __enter__(self) -> Self:
+        self._grant.check()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.commit()
+
+    def commit(self) -> tuple[Any, ...]:
+        """
+        Send it, and return the results; done by leaving the context manager.
+
+        Raises:
+            GrantLostError: the grant was lost; nothing was applied.
+            TransactionError: an operation was refused; nothing was applied.
+            ConnectionLostError: no answer came; it may have been applied.
+        """
+        self._grant.check()
+        answers = self._grant._ask(self.request(), self._timeout_s)
+        self.results_ = self.results(answers)
+        return self.results_
+
+
+class Grant:
+    """
+    One acquire's claim on a lock. Returned by `acquire`; never made by hand.
+
+    Re-entrant acquires of one owner return one Grant each over a shared hold; the hold ends when the last of them is
+    released, in any order. A Grant dropped without release stays held, and warns.
+
+    Attributes:
+        path: the lock's path.
+        name: our member's name in the lock's directory.
+        token: the fencing token: the transaction id (czxid) that created the member. Strictly larger than that of every
+            earlier exclusive grant of this path; re-entries share it. Hand it to whatever the lock protects, and let it
+            refuse smaller ones.
+
+    Safety: every method may be called from any thread. In a forked child they raise `ForeignProcessError`.
+    """
+
+    def __init__(
+        self, coordinator: Coordinator, session: Session, spec: Spec, owner_key: str, hold: Hold
+    ) -> None:
+        self._is_released = True  # until it is complete, there is nothing to warn of
+        self.path = spec.path
+        self.name = hold.nodes[0].name
+        self.token = hold.token
+        self._coordinator = coordinator
+        self._session = session
+        self._spec = spec
+        self._key = spec.key(owner_key)
+        self._hold = hold
+        self._pid = os.getpid()
+        self._is_released = False
+
+    def __repr__(self) -> str:
+        return f"<Grant {self.path} token={self.token} {self.status.value}>"
+
+    def __enter__(self) -> Self:
+        self._check_process()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        leave(self, error)
+
+    def __del__(self) -> None:
+        if not self._is_released and self._pid == os.getpid() and self._hold.loss() is None:
+            warnings.warn(
+                f"{self!r} was dropped without release() and stays held", ResourceWarning, stacklevel=2
+            )
+
+    @property
+    def status(self) -> Status:
+        """What the grant is worth now: ``HELD``, ``UNCERTAIN``, ``LOST`` or ``RELEASED``. Local, no I/O."""
+        self._check_process()
+        return Status.RELEASED if self._is_released else self._hold.status()
+
+    @property
+    def lost(self) -> LostSignal:
+        """The loss, to look at (`is_set`) and to wait for (`wait`)."""
+        return LostSignal(self)
+
+    def remaining(self) -> float:
+        """Seconds for which it is surely held, if nothing is heard any more; 0 when it is not. Local, no I/O."""
+        self._check_process()
+        return 0.0 if self._is_released else self._hold.remaining()
+
+    def check(self, min_remaining: float = 0.0) -> None:
+        """
+        Return if it is surely held, for at least `min_remaining` more seconds. Local, no I/O.
+
+        Raises:
+            GrantLostError: lost, or less is left.
+            NotHeldError: this grant was released.
+        """
+        wanted_s = seconds("min_remaining", min_remaining)
+        self._check_process()
+        if self._is_released:
+            raise NotHeldError(self.path, "this grant was released")
+        reason = self._hold.loss()
+        if reason is not None:
+            raise self._lost_error(reason)
+        left_s = self._hold.remaining()
+        if left_s < wanted_s:
+            raise GrantLostError(
+                self.path,
+                self.token,
+                LossReason.DEADLINE.value,
+                f"{left_s:.2f} s are left, {wanted_s:.2f} s were asked",
+            )
+
+    def verify(self, timeout: float | None = None) -> None:
+        """
+        Ask the ensemble whether it is held: one round trip, answered only by a leader with a quorum.
+
+        Args:
+            timeout: most seconds to wait; None waits as long as the grant lasts by its own deadline.
+
+        Raises:
+            GrantLostError: it is lost.
+            NotHeldError: this grant was released.
+            ConnectionLostError: no answer came in time; the grant may still be held.
+            QueueConflictError: members of another lock library, which do not see ours, are in the queue.
+        """
+        limit_s = timeout_s("timeout", timeout)
+        self.check()
+        node = self._hold.nodes[0]
+        client = self._session.client
+        check = TransactionRequest([CheckVersion(self._full(node.path), -1)])
+        answers = self._ask(check, limit_s)
+        if isinstance(answers[0], Exception):
+            self._hold.lose(LossReason.DELETED)
+            raise self._lost_error(self._hold.loss() or LossReason.DELETED) from answers[0]
+        children = self._ask(GetChildren(self._full(node.directory), None), limit_s)
+        decision = decide(children, node.name, self._spec.rule)
+        if isinstance(decision, Conflict):
+            raise QueueConflictError(self.path, decision.children)
+        assert client is self._session.client
+        self.check()
+
+    def on_lost(self, callback: Callable[["Grant", str], object]) -> Callable[[], None]:
+        """
+        Have ``callback(grant, reason)`` called once if the grant is lost; at once if it is lost already.
+
+        It runs on a thread of zkcoord's, never on kazoo's; what it raises is logged. `reason` is one of those listed at
+        `GrantLostError`.
+
+        Returns:
+            A function that takes the callback back.
+        """
+        self._check_process()
+
+        def lost(reason: LossReason) -> None:
+            if not self._is_released:
+                self._session.callbacks.run(lambda: callback(self, reason.value))
+
+        return self._hold.on_lost(lost)
+
+    def transaction(self, timeout: float | None = None) -> Transaction:
+        """
+        Begin writes to ZooKeeper that only commit while this grant is held.
+
+        Args:
+            timeout: most seconds to wait for the commit; None waits as long as the grant lasts by its own deadline.
+        """
+        self._check_process()
+        return Transaction(self, timeout)
+
+    def release(self) -> bool:
+        """
+        Give the grant back. The hold ends with its last grant, and the member is deleted.
+
+        Waits for the server at most the coordinator's ``release_timeout``; the delete then goes on in the background
+        until it is done or the session has ended. Never raises for a lost grant.
+
+        Returns:
+            True when this call ended it; False when it was released or lost already.
+
+        Raises:
+            ForeignProcessError: called in a forked child.
+        """
+        self._check_process()
+        if self._is_released:
+            return False
+        self._is_released = True
+        if not self._coordinator.registry.leave(self._key, self._hold):
+            return self._hold.loss() is None
+        done = Signal()
+        was_there: list[bool] = []
+
+        def deleted(is_first: bool) -> None:
+            was_there.append(is_first)
+            done.set()
+
+        if not self._session.release(self._hold, deleted):
+            return False
+        done.wait(clock.now() + self._coordinator.release_timeout)
+        return was_there[0] if was_there else True
+
+    def _check_process(self) -> None:
+        process.check(self._pid, f"this Grant of {self.path}")
+
+    def _lost_error(self, reason: LossReason) -> GrantLostError:
+        return GrantLostError(self.path, self.token, reason.value)
+
+    def _full(self, path: str) -> str:
+        return (self._session.client.chroot or "") + path
+
+    def _ask(self, request: Any, limit_s: float | None) -> Any:
+        """Ask the server something about this grant, at most until its deadline."""
+        now = clock.now()
+        give_up = min(self._hold.deadline, now + limit_s if limit_s is not None else float("inf"))
+        try:
+            return call(self._session, request, give_up, is_confirmed=True)
+        except LinkLostError as error:
+            self.check()
+            raise ConnectionLostError(
+                f"no answer about {self.path} in time; the grant itself is {self.status.value} for"
+                f" {self.remaining():.2f} s more",
+                maybe_applied=error.maybe_applied,
+            ) from error
+        except KazooException as error:
+            raise ConnectionLostError(f"the server refused to answer about {self.path}: {error!r}") from error
+
+
+def leave(grant: Grant, error: BaseException | None) -> None:
+    """
+    End a ``with`` body: release, and say if the grant was lost under it.
+
+    The body's own error propagates, with what else went wrong as a note.
+
+    Raises:
+        GrantLostError: the body ended well, but the grant had been lost.
+    """
+    reason = grant._hold.loss()
+    if error is None:
+        grant.release()
+        if reason is not None:
+            raise grant._lost_error(reason)
+        return
+    try:
+        grant.release()
+    except Exception as failure:
+        error.add_note(f"releasing {grant.path} failed as well: {failure!r}")
+    if reason is not None:
+        error.add_note(f"the grant of {grant.path} (token {grant.token}) was lost meanwhile: {reason.value}")
