@@ -16,7 +16,7 @@ from typing import Any
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
-from kazoo.protocol.serialization import CheckVersion, Exists, Transaction
+from kazoo.protocol.serialization import CheckVersion, Exists, SetData, Transaction
 
 from zkcoord._core.grant import LossReason
 from zkcoord._core.lease import Lease, heartbeat_s
@@ -85,6 +85,7 @@ class Guard:
         self._members: OrderedDict[str, OnGone] = OrderedDict()
         self._holds: dict[Hold, list[Subscription]] = {}
         self._unwatched: deque[Hold] = deque()
+        self._unstamped: deque[Hold] = deque()
         self._confirming: list[Callable[[], None]] = []
         self._beat_sent = float("-inf")
         self._is_beating = False
@@ -189,6 +190,8 @@ class Guard:
             for node in hold.nodes:
                 self._members[node.path] = lambda: hold.lose(LossReason.DELETED)
             self._unwatched.append(hold)
+            if hold.stamp is not None:
+                self._unstamped.append(hold)
             if self._wakes_at > hold.granted_at + OWN_WATCH_AFTER_S:
                 self._wakes_at = float("-inf")
                 self._kick()
@@ -226,12 +229,12 @@ class Guard:
                 due = min(due, self._lease.deadline)
             if self._requests.is_up and self.timeout_s is not None:
                 due = min(due, self._check_silence(now), self._arm_watches(now), self._keep_fresh(now))
+                self._stamp(now)
             self._wakes_at = due
             return due
 
     def _lapse(self) -> None:
-        for hold in self.lose_all(LossReason.DEADLINE):
-            log.warning("lease.lapsed", path=hold.path, token=hold.token)
+        self.lose_all(LossReason.DEADLINE)
 
     def _check_silence(self, now: float) -> float:
         """Break a connection whose server has not answered for 2/3 of the session time, as kazoo itself would."""
@@ -299,6 +302,14 @@ class Guard:
             else:
                 return hold.granted_at + OWN_WATCH_AFTER_S
         return float("inf")
+
+    def _stamp(self, now: float) -> None:
+        """Write since when a hold is held, once, if it outlives a heartbeat. Never over somebody else's write."""
+        while self._unstamped and self._unstamped[0].granted_at + self.heartbeat_s <= now:
+            hold = self._unstamped.popleft()
+            if hold in self._holds and hold.stamp is not None:
+                path = full_path(self._client, hold.nodes[0].path)
+                self._requests.submit(SetData(path, hold.stamp, 0), lambda value, error: None)
 
     def _watch(self, hold: Hold, node: Node) -> None:
         """Look at a hold's own member and leave a watch, which catches a delete or a revocation within a round trip."""

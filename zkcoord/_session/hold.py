@@ -12,6 +12,9 @@ from typing import Protocol
 from zkcoord._core.grant import HoldState, LossReason, Status, loss_at, status
 from zkcoord._core.lease import Lease
 from zkcoord._core.messages import Node
+from zkcoord._session.log import get_logger
+
+log = get_logger("grant")
 
 
 class Watchman(Protocol):
@@ -35,15 +38,24 @@ class Hold:
         nodes: the members, one per place.
         lease: the lease of the session that owns them.
         watchman: the guard of that session.
+        stamp: data for the first member that say since when it holds, worth writing when it waited for long.
     """
 
-    def __init__(self, path: str, nodes: tuple[Node, ...], lease: Lease, watchman: Watchman) -> None:
+    def __init__(
+        self,
+        path: str,
+        nodes: tuple[Node, ...],
+        lease: Lease,
+        watchman: Watchman,
+        stamp: bytes | None = None,
+    ) -> None:
         self.path = path
         self.nodes = nodes
         self.token = nodes[0].czxid
         self.session = nodes[0].session
         self.granted_at = watchman.now()
         self.grants = 0
+        self.stamp = stamp
         self._lease = lease
         self._watchman = watchman
         self._state = HoldState()
@@ -85,6 +97,7 @@ class Hold:
             callbacks = list(self._on_lost.values())
             self._on_lost.clear()
             self._changed.notify_all()
+        log.warning("grant.lost", path=self.path, token=self.token, reason=reason.value)
         self._watchman.ended(self)
         for callback in callbacks:
             callback(reason)
@@ -99,6 +112,8 @@ class Hold:
                 return False
             self._on_lost.clear()
             self._changed.notify_all()
+        held_s = self._watchman.now() - self.granted_at
+        log.debug("release.done", path=self.path, token=self.token, held_s=round(held_s, 6))
         self._watchman.ended(self)
         return True
 

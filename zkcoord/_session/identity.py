@@ -115,6 +115,12 @@ def encode(owner: Owner, label: str | None) -> bytes:
     ).encode("utf-8", "backslashreplace")
 
 
+def with_held_since(data: bytes) -> bytes:
+    """Return a member's data with the moment of its grant added, for display."""
+    value = {**decode(data), "held_since": stamp()}
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace")
+
+
 def stamp() -> str:
     """Return the wall time for display, ISO 8601 in UTC."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -48,7 +48,7 @@ from zkcoord._core.messages import (
 )
 from zkcoord._core.names import Rule
 from zkcoord._session.hold import Hold
-from zkcoord._session.identity import Owner, describe, encode, is_same_owner
+from zkcoord._session.identity import Owner, describe, encode, is_same_owner, with_held_since
 from zkcoord._session.log import get_logger
 from zkcoord._session.requests import Call, LinkLostError
 from zkcoord._session.session import Session
@@ -56,6 +56,9 @@ from zkcoord._session.watches import Subscription
 from zkcoord._session.wire import EPHEMERAL_SEQUENTIAL, full_path
 
 log = get_logger("acquire")
+
+#: A hold that waited for longer than this gets its member stamped with the moment of the grant, for operators.
+STAMP_AFTER_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +121,7 @@ class Runner:
         self._created: tuple[str, ...] = ()
         self._subscription: Subscription | None = None
         self._blocker: str | None = None
+        self._data = b""
         self.queued_at: float | None = None
 
     @property
@@ -220,7 +224,8 @@ class Runner:
                 self._refused(directory, error)
 
         path = full_path(self._session.client, f"{directory}/{prefix}")
-        request = Create2(path, encode(self._owner, self._label), self._acl, EPHEMERAL_SEQUENTIAL)
+        self._data = encode(self._owner, self._label)
+        request = Create2(path, self._data, self._acl, EPHEMERAL_SEQUENTIAL)
         self._create = self._session.requests.submit(request, answered, is_confirmed=True)
 
     def _post_created(self, prefix: str, *nodes: Node) -> None:
@@ -320,8 +325,15 @@ class Runner:
     def _finish(self, outcome: Outcome) -> None:
         hold = None
         if isinstance(outcome, Won):
-            hold = Hold(self._places[0][0], outcome.nodes, self._session.guard.lease, self._session.guard)
+            waited_s = 0.0 if self.queued_at is None else self._session.guard.now() - self.queued_at
+            stamp = with_held_since(self._data) if waited_s > STAMP_AFTER_S else None
+            hold = Hold(
+                self._places[0][0], outcome.nodes, self._session.guard.lease, self._session.guard, stamp
+            )
             self._session.guard.add(hold)
+            log.debug(
+                "acquire.granted", path=hold.path, wait_s=round(waited_s, 6), position=outcome.first_position
+            )
             self._attempts.clear()
         self._session.forget(self)
         self._on_outcome(outcome, hold)

@@ -4,7 +4,7 @@ What a lock object describes, checked once at the edge; and what an acquire's en
 Both front ends use this, so an argument or an outcome means the same in either.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, assert_never
@@ -15,8 +15,9 @@ from kazoo.security import ACL
 from zkcoord._core.messages import Busy, Conflicted, Exhausted, Outcome, Stopped, Won
 from zkcoord._core.names import EXCLUSIVE, Rule
 from zkcoord._core.paths import normalize
+from zkcoord._session.identity import Owner
 from zkcoord._session.registry import Key
-from zkcoord._session.runner import Cancelled, HeldElsewhere, Refused
+from zkcoord._session.runner import Cancelled, HeldElsewhere, Refused, Runner
 from zkcoord.coordinator import Coordinator, seconds
 from zkcoord.errors import (
     AcquireCancelledError,
@@ -71,6 +72,43 @@ class Spec:
         return self.path, self.rule.marker, owner_key
 
 
+@dataclass(frozen=True, slots=True)
+class AcquireCall:
+    """
+    One call of a front end's acquire.
+
+    Attributes:
+        coordinator: whose session.
+        spec: what is acquired.
+        owner: for whom.
+        timeout_s: seconds for everything; None = for ever, 0 = one try.
+        new_uuid: for member names.
+        pending: where the runner is to be found by ``cancel`` meanwhile.
+        list_first: for a try: look before anything is created.
+        is_none_if_busy: a try that finds somebody ahead returns None instead of raising.
+    """
+
+    coordinator: Coordinator
+    spec: Spec
+    owner: Owner
+    timeout_s: float | None
+    new_uuid: Callable[[], str]
+    pending: set[Runner]
+    list_first: bool = False
+    is_none_if_busy: bool = False
+
+    @property
+    def is_try(self) -> bool:
+        """Whether this is one try."""
+        return self.timeout_s == 0
+
+    def give_up(self, now: float) -> float | None:
+        """Return the call's absolute deadline, given when it began; None = never."""
+        if self.timeout_s is None:
+            return None
+        return now + (self.timeout_s or try_s(self.coordinator))
+
+
 def exclusive_spec(
     path: object,
     *,
@@ -111,51 +149,50 @@ def try_s(coordinator: Coordinator) -> float:
     return min(MAX_TRY_S, (coordinator.session_timeout or coordinator.requested_timeout) / 3)
 
 
-def refusal(
-    outcome: Outcome, spec: Spec, coordinator: Coordinator, waited_s: float, blocker: str | None
-) -> ZkCoordError:
-    """Return the error for an acquire that ended in any way but `Won`."""
+def refusal(call: AcquireCall, outcome: Outcome, runner: Runner, waited_s: float) -> ZkCoordError | None:
+    """Return the error for an acquire that ended in any way but `Won`; None where the call wants None."""
+    spec = call.spec
     match outcome:
         case Busy():
-            return AcquireTimeoutError(spec.path, waited_s, 1, blocker)
+            if call.is_none_if_busy:
+                return None
+            return AcquireTimeoutError(spec.path, waited_s, runner.position or 1, runner.blocker)
         case Conflicted(directory, children):
             return QueueConflictError(directory, children)
         case Exhausted(directory, sequence):
             return SequenceExhaustedError(directory, sequence)
         case Stopped(why, position):
-            return _stopped(why, position, spec, coordinator, waited_s, blocker)
+            return _stopped(call, why, position, runner.blocker, waited_s)
         case Won():
             raise AssertionError("a grant is no refusal")
     assert_never(outcome)
 
 
 def _stopped(
-    why: object,
-    position: int | None,
-    spec: Spec,
-    coordinator: Coordinator,
-    waited_s: float,
-    blocker: str | None,
+    call: AcquireCall, why: object, position: int | None, blocker: str | None, waited_s: float
 ) -> ZkCoordError:
+    path = call.spec.path
     match why:
         case Cancelled(reason):
-            return AcquireCancelledError(spec.path, reason)
+            return AcquireCancelledError(path, reason)
         case HeldElsewhere(member):
             return AlreadyHeldError(
-                spec.path,
+                path,
                 f"this very owner holds it through another client, as {member}; waiting for it would never end:"
                 " use one client (or Coordinator) for both, or release the other grant first",
             )
-        case Refused(path, error):
-            return _refused(path, error, coordinator)
+        case Refused(where, error):
+            return _refused(where, error, call.coordinator)
+    if call.is_try:
+        return no_answer(call)
     if position is None:
-        return AcquireTimeoutError(spec.path, waited_s, None, None, unreachable(coordinator))
-    return AcquireTimeoutError(spec.path, waited_s, position, blocker)
+        return AcquireTimeoutError(path, waited_s, None, None, unreachable(call.coordinator))
+    return AcquireTimeoutError(path, waited_s, position, blocker)
 
 
-def no_answer(spec: Spec, coordinator: Coordinator) -> ConnectionLostError:
+def no_answer(call: AcquireCall) -> ConnectionLostError:
     """Return the error for a try that no server answered."""
-    return ConnectionLostError(f"{spec.path} was not tried: {unreachable(coordinator)}", maybe_applied=False)
+    return ConnectionLostError(f"{call.spec.path} was not tried: {unreachable(call.coordinator)}")
 
 
 def unreachable(coordinator: Coordinator) -> str:

@@ -1,19 +1,16 @@
 """Sleeping in a thread until a contender, or a request, has its answer. No decisions here."""
 
 import threading
-from collections.abc import Callable
 from typing import Any
 
 from zkcoord._core.contender import Contender
-from zkcoord._core.messages import Busy, Outcome, Stop, Stopped, Won
+from zkcoord._core.messages import Outcome, Stop, Stopped, Won
 from zkcoord._session import clock, kazoo_private
 from zkcoord._session.hold import Hold
-from zkcoord._session.identity import Owner
 from zkcoord._session.requests import LinkLostError
 from zkcoord._session.runner import Runner
 from zkcoord._session.session import Session
-from zkcoord._session.spec import Spec, TimedOut, no_answer, refusal, try_s
-from zkcoord.coordinator import Coordinator
+from zkcoord._session.spec import AcquireCall, TimedOut, no_answer, refusal
 from zkcoord.errors import AcquireTimeoutError, AlreadyHeldError, ConfigError
 
 #: A stopped contender's outcome comes from whichever thread works its mailbox off; it needs no network.
@@ -45,81 +42,52 @@ class Signal:
         return True
 
 
-def acquire(
-    coordinator: Coordinator,
-    spec: Spec,
-    owner: Owner,
-    timeout_s: float | None,
-    new_uuid: Callable[[], str],
-    pending: set[Runner],
-    *,
-    list_first: bool = False,
-) -> Hold | None:
+def acquire(ask: AcquireCall) -> Hold | None:
     """
     Acquire, or re-enter.
 
-    Args:
-        coordinator: whose session.
-        spec: what.
-        owner: for whom.
-        timeout_s: None = for ever, 0 = one try.
-        new_uuid: for member names.
-        pending: where the runner is to be found by `cancel` meanwhile.
-        list_first: for a try: look before creating anything.
-
     Returns:
-        The hold, counted for one more grant; None when a try found somebody ahead.
+        The hold, counted for one more grant; None when a try found somebody ahead and the call wants None then.
 
     Raises:
         As documented at `ZkLock.acquire`.
     """
-    session = coordinator.session()
+    session = ask.coordinator.session()
     if kazoo_private.is_kazoo_thread(session.client, threading.current_thread()):
         raise ConfigError(
             "a lock cannot be acquired on one of kazoo's own threads (a listener or watch callback), which would"
             " have to deliver the answer: hand the work to a thread of your own"
         )
     started = clock.now()
-    give_up = None if timeout_s is None else started + (timeout_s or try_s(coordinator))
-    key = spec.key(owner.key)
+    give_up = ask.give_up(started)
+    registry = ask.coordinator.registry
+    key = ask.spec.key(ask.owner.key)
     while True:
         settled = Signal()
-        claim = coordinator.registry.claim(key, settled.set)
+        claim = registry.claim(key, settled.set)
         if isinstance(claim, Hold):
-            if spec.is_reentrant:
+            if ask.spec.is_reentrant:
                 return claim
-            coordinator.registry.leave(key, claim)
-            raise AlreadyHeldError(spec.path, "this owner holds it already, and the lock is not reentrant")
+            registry.leave(key, claim)
+            raise AlreadyHeldError(
+                ask.spec.path, "this owner holds it already, and the lock is not reentrant"
+            )
         if claim:
             break
         if not settled.wait(give_up):
-            raise AcquireTimeoutError(
-                spec.path, clock.now() - started, 1, f"this owner ({owner.name}) in another thread"
-            )
+            holder = f"this owner ({ask.owner.name}), acquiring in another thread"
+            raise AcquireTimeoutError(ask.spec.path, clock.now() - started, 1, holder)
     hold = None
     try:
-        hold = _contend(
-            coordinator, session, spec, owner, give_up, new_uuid, pending, timeout_s == 0, list_first
-        )
+        hold = _contend(ask, session, started, give_up)
     finally:
-        coordinator.registry.settle(key, hold)
+        registry.settle(key, hold)
     return hold
 
 
-def _contend(
-    coordinator: Coordinator,
-    session: Session,
-    spec: Spec,
-    owner: Owner,
-    give_up: float | None,
-    new_uuid: Callable[[], str],
-    pending: set[Runner],
-    is_try: bool,
-    list_first: bool,
-) -> Hold | None:
-    started = clock.now()
-    if is_try and session.guard.session is not None and not session.requests.is_up:
-        raise no_answer(spec, coordinator)
+def _contend(ask: AcquireCall, session: Session, started: float, give_up: float | None) -> Hold | None:
+    if ask.is_try and session.guard.session is not None and not session.requests.is_up:
+        raise no_answer(ask)
     done = Signal()
     results: list[tuple[Outcome, Hold | None]] = []
 
@@ -127,20 +95,21 @@ def _contend(
         results.append((outcome, hold))
         done.set()
 
-    places = [(spec.path, spec.rule)]
-    contender = Contender(places, new_uuid, is_try=is_try)
-    runner = Runner(session, places, owner, spec.label, spec.acl or coordinator.acl, contender, on_outcome)
+    places = [(ask.spec.path, ask.spec.rule)]
+    contender = Contender(places, ask.new_uuid, is_try=ask.is_try)
+    acl = ask.spec.acl or ask.coordinator.acl
+    runner = Runner(session, places, ask.owner, ask.spec.label, acl, contender, on_outcome)
     is_taken = False
     try:
-        pending.add(runner)
-        runner.start(list_first)
+        ask.pending.add(runner)
+        runner.start(ask.list_first)
         if not done.wait(give_up):
             runner.post(Stop(TimedOut.TIMED_OUT))
             done.wait(clock.now() + _OUTCOME_S)
         outcome, hold = results[0] if results else (Stopped(TimedOut.TIMED_OUT, runner.position), None)
         is_taken = bool(results)
     finally:
-        pending.discard(runner)
+        ask.pending.discard(runner)
         if not is_taken:
             # Twice, so that a second interrupt inside the first try leaves nothing behind either.
             try:
@@ -149,12 +118,10 @@ def _contend(
                 _clean_up(session, runner, results)
     if isinstance(outcome, Won):
         return hold
-    if is_try:
-        if isinstance(outcome, Busy):
-            return None
-        if isinstance(outcome, Stopped) and outcome.why is TimedOut.TIMED_OUT:
-            raise no_answer(spec, coordinator)
-    raise refusal(outcome, spec, coordinator, clock.now() - started, runner.blocker)
+    error = refusal(ask, outcome, runner, clock.now() - started)
+    if error is not None:
+        raise error
+    return None
 
 
 def _clean_up(session: Session, runner: Runner, results: list[tuple[Outcome, Hold | None]]) -> None:

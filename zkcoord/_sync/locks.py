@@ -13,7 +13,7 @@ from zkcoord._core.queue import find_conflicts
 from zkcoord._default import default_coordinator
 from zkcoord._session.identity import current_thread_owner
 from zkcoord._session.runner import Cancelled, Runner
-from zkcoord._session.spec import DEFAULT, Default, Spec, exclusive_spec, timeout_s
+from zkcoord._session.spec import DEFAULT, AcquireCall, Default, Spec, exclusive_spec, timeout_s
 from zkcoord._sync.driver import acquire
 from zkcoord._sync.grants import Grant, leave
 from zkcoord.coordinator import Coordinator, coordinator_for
@@ -102,9 +102,8 @@ class ZkLock:
         exception included.
         """
         limit_s = self._spec.timeout_s if isinstance(timeout, Default) else timeout_s("timeout", timeout)
-        grant = self._acquire(limit_s)
-        if grant is None:
-            raise AcquireTimeoutError(self.path, 0.0, 1, None)
+        grant = self._acquire(limit_s, is_none_if_busy=False)
+        assert grant is not None
         return grant
 
     def try_acquire(self, *, timeout: float = 0.0) -> Grant | None:
@@ -123,7 +122,7 @@ class ZkLock:
         """
         limit_s = timeout_s("timeout", timeout)
         try:
-            grant = self._acquire(limit_s)
+            grant = self._acquire(limit_s, is_none_if_busy=True)
         except AcquireTimeoutError as error:
             if error.position is None:
                 raise ConnectionLostError(str(error)) from error
@@ -189,13 +188,20 @@ class ZkLock:
             del self._entered[key]
         return grant
 
-    def _acquire(self, limit_s: float | None) -> Grant | None:
+    def _acquire(self, limit_s: float | None, *, is_none_if_busy: bool) -> Grant | None:
         coordinator = self._coordinator()
         owner = current_thread_owner(self._spec.owner)
-        list_first = limit_s == 0 and self._was_busy
-        hold = acquire(
-            coordinator, self._spec, owner, limit_s, _new_uuid, self._pending, list_first=list_first
+        ask = AcquireCall(
+            coordinator,
+            self._spec,
+            owner,
+            limit_s,
+            _new_uuid,
+            self._pending,
+            list_first=limit_s == 0 and self._was_busy,
+            is_none_if_busy=is_none_if_busy,
         )
+        hold = acquire(ask)
         if hold is None:
             return None
         return Grant(coordinator, coordinator.session(), self._spec, owner.key, hold)
