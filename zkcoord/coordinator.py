@@ -40,6 +40,9 @@ DEFAULT_SESSION_TIMEOUT_S = 10.0
 #: Seconds a release waits for the server before it leaves the delete to the background.
 DEFAULT_RELEASE_TIMEOUT_S = 2.0
 
+#: Least time that a host gets to accept a connection and a session, however short the session timeout.
+_MIN_CONNECT_S = 0.5
+
 #: Longest pause between two rounds of connection attempts.
 _MAX_RECONNECT_DELAY_S = 1.0
 
@@ -124,7 +127,7 @@ class Coordinator:
             self._client = KazooClient(
                 hosts=self.hosts,
                 timeout=timeout_s,
-                handler=Handler(timeout_s / 8),
+                handler=Handler(max(timeout_s / 8, _MIN_CONNECT_S)),
                 connection_retry=KazooRetry(
                     max_tries=-1,
                     delay=0.02,

@@ -24,14 +24,23 @@ class Handler(SequentialThreadingHandler):
     def __init__(self, connect_timeout_s: float) -> None:
         super().__init__()
         self._connect_timeout_s = connect_timeout_s
+        self._is_connecting = False
+
+    def connected(self) -> None:
+        """Say that the session is up: from here on kazoo's own time limits hold."""
+        self._is_connecting = False
 
     def create_connection(self, *args: Any, **kwargs: Any) -> Any:
         """Connect within our own bound."""
+        self._is_connecting = True
         kwargs["timeout"] = min(kwargs.get("timeout") or self._connect_timeout_s, self._connect_timeout_s)
         return super().create_connection(*args, **kwargs)
 
     def select(self, *args: Any, **kwargs: Any) -> Any:
         """Wait for sockets, as ``select.select`` does, without its limit of 1,024 descriptors."""
+        if self._is_connecting and len(args) == 4:
+            # The handshake: a server that took the connection and says nothing must not cost a whole session time.
+            args = (*args[:3], min(args[3], self._connect_timeout_s))
         if kwargs or not hasattr(select, "poll"):
             return super().select(*args, **kwargs)
         return _poll(*args)

@@ -20,6 +20,7 @@ from zkcoord._core.messages import Event, Stop, Up
 from zkcoord._session import clock, kazoo_private
 from zkcoord._session.callbacks import Callbacks
 from zkcoord._session.guard import Guard
+from zkcoord._session.handler import Handler
 from zkcoord._session.hold import Hold
 from zkcoord._session.janitor import Janitor
 from zkcoord._session.log import get_logger
@@ -100,6 +101,8 @@ class Session:
         return False
 
     def _on_connect(self, sent: float, timeout_s: float) -> None:
+        if isinstance(self.client.handler, Handler):
+            self.client.handler.connected()
         with self._lock:
             self._epoch += 1
         session = kazoo_private.session_id(self.client)

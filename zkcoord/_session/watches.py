@@ -107,11 +107,13 @@ class Watches:
             if entry is None or not self._requests.is_up:
                 return
             path = full_path(self._client, entry.path)
-            if kazoo_private.watchers(self._client, path) - {entry}:
+            kept = kazoo_private.watchers(self._client, path) | {entry}
+            if not all(isinstance(watcher, _Entry) and not watcher.subscriptions for watcher in kept):
                 return  # the client's user watches the same node; ours just falls silent
 
             def removed(value: Any, error: Exception | None) -> None:
-                kazoo_private.discard_watcher(self._client, path, entry)
+                for watcher in kept:
+                    kazoo_private.discard_watcher(self._client, path, watcher)
 
             self._requests.submit(RemoveWatches(path), removed)
 

@@ -80,7 +80,7 @@ class Transaction(Operations):
             ConnectionLostError: no answer came; it may have been applied.
         """
         self._grant.check()
-        answers = self._grant._ask(self.request(), self._timeout_s)
+        answers = self._grant._ask(self.request(), self._timeout_s, is_confirmed=True)
         self.results_ = self.results(answers)
         return self.results_
 
@@ -191,9 +191,8 @@ class Grant:
         limit_s = timeout_s("timeout", timeout)
         self.check()
         node = self._hold.nodes[0]
-        client = self._session.client
         check = TransactionRequest([CheckVersion(self._full(node.path), -1)])
-        answers = self._ask(check, limit_s)
+        answers = self._ask(check, limit_s, is_confirmed=True)
         if isinstance(answers[0], Exception):
             self._hold.lose(LossReason.DELETED)
             raise self._lost_error(self._hold.loss() or LossReason.DELETED) from answers[0]
@@ -201,7 +200,6 @@ class Grant:
         decision = decide(children, node.name, self._spec.rule)
         if isinstance(decision, Conflict):
             raise QueueConflictError(self.path, decision.children)
-        assert client is self._session.client
         self.check()
 
     def on_lost(self, callback: Callable[["Grant", str], object]) -> Callable[[], None]:
@@ -272,12 +270,12 @@ class Grant:
     def _full(self, path: str) -> str:
         return (self._session.client.chroot or "") + path
 
-    def _ask(self, request: Any, limit_s: float | None) -> Any:
+    def _ask(self, request: Any, limit_s: float | None, *, is_confirmed: bool = False) -> Any:
         """Ask the server something about this grant, at most until its deadline."""
         now = clock.now()
         give_up = min(self._hold.deadline, now + limit_s if limit_s is not None else float("inf"))
         try:
-            return call(self._session, request, give_up, is_confirmed=True)
+            return call(self._session, request, give_up, is_confirmed=is_confirmed)
         except LinkLostError as error:
             self.check()
             raise ConnectionLostError(
