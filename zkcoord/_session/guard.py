@@ -121,6 +121,8 @@ class Guard:
             is_new = session != self.session
         if is_new:
             self.session_ended(LossReason.EXPIRED)
+        elif self._clock() >= self._lease.deadline:
+            self._lapse()  # the session lives, but who looked before this moment has seen its grants lost
         with self._lock:
             if is_new:
                 self.session, self.timeout_s = session, timeout_s
