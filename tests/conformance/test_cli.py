@@ -13,6 +13,7 @@ import uuid
 import pytest
 from kazoo.security import make_digest_acl
 
+from zkcoord import Coordinator, ZkLock
 from zkcoord.cli import exit_codes
 from zkcoord.cli.app import run
 
@@ -108,6 +109,31 @@ def test_curators_read_write_lock_and_token(zkcoord, zk, root):
     members = json.loads(out)
     assert [("write", True), ("read", False)] == [(m["kind"], m["holds"]) for m in members]
     assert zk.exists(f"{path}/{writer}").czxid == members[0]["token"]
+
+
+def test_zklocks_holder_and_waiter_say_who_they_are(zkcoord, hosts, zk, root):
+    path = f"{root}/orders"
+    with Coordinator(hosts=hosts) as first, Coordinator(hosts=hosts) as second:
+        waiting = threading.Thread(
+            target=lambda: ZkLock(path, client=second, timeout=PATIENCE_S).acquire().release(), name="waiting"
+        )
+        with ZkLock(path, client=first, label="nightly export") as grant:
+            waiting.start()
+            wait_for_children(zk, path, 2)
+            _code, out, _err = zkcoord("holders", path, "--json")
+            _code, row, _err = zkcoord("locks", root)
+        waiting.join(PATIENCE_S)
+
+    holder, waiter = json.loads(out)
+    assert (True, grant.token, "nightly export") == (holder["holds"], holder["token"], holder["label"])
+    assert (os.getpid(), socket.gethostname(), "MainThread") == (
+        holder["pid"],
+        holder["host"],
+        holder["thread"],
+    )
+    assert (False, "waiting") == (waiter["holds"], waiter["thread"])
+    assert 0.0 <= holder["age_s"] < PATIENCE_S
+    assert [path, "curator exclusive", "nightly export", "1"] == row.splitlines()[1].split("\t")[:4]
 
 
 @pytest.mark.parametrize(
