@@ -101,8 +101,8 @@ class Requests:
 
     @property
     def is_up(self) -> bool:
-        """Whether requests are accepted now."""
-        return self._is_up
+        """Whether requests are accepted now. kazoo knows of a broken connection a moment before its listeners do."""
+        return self._is_up and kazoo_private.is_live(self._client)
 
     def oldest_sent(self) -> float | None:
         """Return when the oldest unanswered request was sent; None if all are answered."""
@@ -124,7 +124,7 @@ class Requests:
         """
         call = Call(self, request, done, is_confirmed)
         with self._lock:
-            accepted = self._is_up and kazoo_private.is_live(self._client)
+            accepted = self.is_up
             if accepted:
                 if is_urgent or (not self._backlog and self._has_room()):
                     self._send(call)
