@@ -22,7 +22,7 @@ Three rules keep it small:
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import assert_never
 
@@ -85,7 +85,6 @@ class _Place:
     rule: Rule
     node: Node | None = None
     decision: Decision | None = None
-    found: list[str] = field(default_factory=list)
 
 
 class Contender:
@@ -173,7 +172,6 @@ class Contender:
         self._prefix = self._places[0].rule.prefix(self._new_uuid())
         for place in self._places:
             place.node = None
-            place.found.clear()
         return [Create(self._prefix), *self._list_all()]
 
     def _restart(self) -> list[Command]:
@@ -181,6 +179,7 @@ class Contender:
         return [*self._give_up(), *self._create()]
 
     def _up(self, session: int) -> list[Command]:
+        assert self.phase is not Phase.ENDED  # nothing follows the end
         is_same = session == self._session
         self._session = session
         match self.phase:
@@ -195,8 +194,6 @@ class Contender:
                     self.phase = Phase.RECOVERING
                     return [Sync(), *self._list_all()]
                 return self._check_place()
-            case Phase.ENDED:
-                return []
         assert_never(self.phase)
 
     def _check_place(self) -> list[Command]:
@@ -217,13 +214,19 @@ class Contender:
             return []
         for place, node in zip(self._places, event.nodes, strict=True):
             place.node = node
-            parsed = parse(node.name)
+        return self._join()  # the list sent behind the create is on its way
+
+    def _join(self) -> list[Command]:
+        """All our members are known: queue with them, unless they must not stay."""
+        for place in self._places:
+            assert place.node is not None
+            parsed = parse(place.node.name)
             if parsed is None or is_exhausted(parsed.sequence):
-                return self._end(Exhausted(node.directory, parsed.sequence if parsed else -1))
-        if any(node.session != self._session for node in event.nodes):
-            return self._restart()
+                return self._end(Exhausted(place.directory, parsed.sequence if parsed else -1))
+            if place.node.session != self._session:
+                return self._restart()
         self.phase = Phase.QUEUED
-        return self._advance()
+        return []
 
     def _parent_missing(self, event: ParentMissing) -> list[Command]:
         if event.prefix != self._prefix or self.phase is not Phase.CREATING:
@@ -243,20 +246,20 @@ class Contender:
             return self._create() if all(other.decision for other in self._places) else []
         if self.phase is Phase.RECOVERING:
             return self._recovered(event.place, children)
-        if self.phase is not Phase.QUEUED or place.node is None:
-            return []  # the create was refused, so the list behind it means nothing
+        if self.phase is not Phase.QUEUED or place.node is None or place.decision is not None:
+            return []  # the create was refused, or an earlier list has decided and only what it left may go on
         place.decision = decide(children, place.node.name, place.rule)
         return self._advance()
 
     def _recovered(self, index: int, children: Sequence[str]) -> list[Command]:
         """Did the create whose answer was lost take effect? With the sync before it the list is conclusive."""
         place = self._places[index]
-        place.found = sorted(
+        found = sorted(
             (name for name in children if name.startswith(self._prefix)), key=lambda name: name[-10:]
         )
-        if not place.found:
+        if not found:
             return self._restart()
-        oldest, *others = place.found
+        oldest, *others = found
         commands: list[Command] = [
             Abandon(index, self._prefix, Node(place.directory, name, session=self._session))
             for name in others
@@ -273,8 +276,7 @@ class Contender:
             place.node = event.node
             if any(other.node is None for other in self._places):
                 return []
-            self.phase = Phase.QUEUED
-            return self._list_all()
+            return self._join() or self._list_all()
         if not self._is_own(event.name):
             return []
         return self._restart() if event.node is None or event.node.session != self._session else []
@@ -305,7 +307,7 @@ class Contender:
     def _advance(self) -> list[Command]:
         """Act on the decisions, once all of them are in."""
         decisions = [place.decision for place in self._places]
-        if self.phase is not Phase.QUEUED or None in decisions:
+        if None in decisions:
             return []
         for index, decision in enumerate(decisions):
             match decision:
@@ -319,8 +321,8 @@ class Contender:
                         return self._end(Busy())
                     self._watching = (index, name)
                     return [Watch(index, name)]
-                case Granted() | None:
-                    continue
+                case _:
+                    assert decision == Granted()
         self._note(0, None)
         self.phase = Phase.CONFIRMING
         return [Confirm(self._prefix)]

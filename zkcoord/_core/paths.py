@@ -93,6 +93,8 @@ def unquote(segment: str) -> str:
     Raises:
         ConfigError: ``segment`` is not something that :func:`quote` returns.
     """
+    if not isinstance(segment, str):
+        raise ConfigError(f"unquote() takes str, not {type(segment).__name__}: {segment!r:.80}")
     if segment == "%":
         return ""
     try:
