@@ -11,7 +11,14 @@ from collections.abc import Callable
 from typing import Any
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import AuthFailedError, ConnectionClosedError, ConnectionLoss, SessionExpiredError
+from kazoo.exceptions import (
+    AuthFailedError,
+    ConnectionClosedError,
+    ConnectionLoss,
+    NotReadOnlyCallError,
+    SessionExpiredError,
+    SessionMovedError,
+)
 
 from zkcoord._session import kazoo_private
 from zkcoord._session.log import get_logger
@@ -21,8 +28,17 @@ log = get_logger("session")
 #: Most requests of ours unanswered at once; see `kazoo_private.MAX_QUEUED` for why there is a limit at all.
 WINDOW = 128
 
-#: kazoo's ways of saying that no answer will come. Everything else is the server's word.
-_NO_ANSWER = (ConnectionLoss, SessionExpiredError, ConnectionClosedError, AuthFailedError)
+#: kazoo's ways of saying that no answer will come, and the two answers by which a server says that this connection is
+#: not the place to ask (the session has moved on, or the server has lost its quorum); it closes it then. Everything
+#: else is the server's word on the request.
+_NO_ANSWER = (
+    ConnectionLoss,
+    SessionExpiredError,
+    ConnectionClosedError,
+    AuthFailedError,
+    SessionMovedError,
+    NotReadOnlyCallError,
+)
 
 
 class LinkLostError(Exception):
