@@ -1,0 +1,87 @@
+"""Fixtures for the conformance tests: coordinators that are closed before the test's znodes are deleted."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.zookeeper import NoZooKeeperError, ZooKeeperServer, is_real_required
+from zkcoord import Coordinator
+
+MakeCoordinator = Callable[..., Coordinator]
+RunScript = Callable[..., str]
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def make_coordinator(hosts: str, root: str) -> Iterator[MakeCoordinator]:
+    """``make_coordinator(hosts=None, **Coordinator_arguments)``; each is closed after the test."""
+    made: list[Coordinator] = []
+
+    def make(where: str | None = None, **arguments: Any) -> Coordinator:
+        if "kazoo" not in arguments:
+            arguments["hosts"] = where or hosts
+        coordinator = Coordinator(**arguments)
+        made.append(coordinator)
+        return coordinator
+
+    yield make
+    for coordinator in made:
+        coordinator.close()
+
+
+@pytest.fixture
+def coordinator(make_coordinator: MakeCoordinator) -> Coordinator:
+    """A coordinator on the real server, with the default ten seconds of session timeout."""
+    return make_coordinator()
+
+
+@pytest.fixture
+def path(root: str) -> str:
+    """A lock's path that no other test uses."""
+    return f"{root}/lock"
+
+
+@pytest.fixture
+def run_script(hosts: str, root: str) -> RunScript:
+    """
+    ``run_script(source, timeout=60, **environment)``: run Python source in a process of its own; returns its stdout.
+
+    The script finds ``HOSTS`` and ``ROOT`` defined. Anything but exit code 0 fails the test with its stderr.
+    """
+
+    def run(source: str, *, timeout: float = 60.0, where: str = hosts, **environment: str) -> str:
+        head = f"HOSTS, ROOT = {where!r}, {root!r}\n"
+        done = subprocess.run(
+            [sys.executable, "-W", "error::ResourceWarning", "-c", head + source],
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            cwd=ROOT,
+            env={**os.environ, **environment},
+        )
+        assert 0 == done.returncode, done.stderr
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture
+def container_server() -> Iterator[ZooKeeperServer]:
+    """A real server that removes empty containers every few milliseconds instead of every minute."""
+    server = ZooKeeperServer(container_check_ms=20, java_options=("-Dznode.container.maxPerMinute=600000",))
+    try:
+        server.start()
+    except NoZooKeeperError as error:
+        if is_real_required():
+            pytest.fail(f"ZKCOORD_REQUIRE_REAL is set, but: {error}", pytrace=False)
+        pytest.skip(str(error))
+    yield server
+    server.stop()
