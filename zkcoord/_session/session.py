@@ -67,6 +67,7 @@ class Session:
         self._connected = threading.Condition(self._lock)
         self._kicked = threading.Event()
         self._unwoken = 0
+        self._stopped: Stop | None = None
         self._is_closed = False
         self._has_thread = False
         client.add_listener(self._on_state)
@@ -146,7 +147,11 @@ class Session:
         self._start_thread()
         with self._lock:
             self._waiting[runner] = None
-            return self.guard.session if self.requests.is_up else None
+            session = self.guard.session if self.requests.is_up else None
+            stopped = self._stopped
+        if stopped is not None:
+            runner.post(stopped)  # whoever comes too late for `stop_waiting` must not wait for ever
+        return session
 
     def forget(self, runner: Waiting) -> None:
         """Stop telling."""
@@ -154,8 +159,9 @@ class Session:
             self._waiting.pop(runner, None)
 
     def stop_waiting(self, event: Stop) -> None:
-        """Tell everybody who waits to stop."""
+        """Tell everybody who waits to stop, and whoever comes later."""
         with self._lock:
+            self._stopped = event
             waiting = list(self._waiting)
         for runner in waiting:
             runner.post(event)

@@ -18,6 +18,7 @@ from zkcoord._core.paths import normalize
 from zkcoord._session.identity import Owner
 from zkcoord._session.registry import Key
 from zkcoord._session.runner import Cancelled, HeldElsewhere, Refused, Runner
+from zkcoord._session.session import Waiting
 from zkcoord.coordinator import Coordinator, seconds
 from zkcoord.errors import (
     AcquireCancelledError,
@@ -83,7 +84,7 @@ class AcquireCall:
         owner: for whom.
         timeout_s: seconds for everything; None = for ever, 0 = one try.
         new_uuid: for member names.
-        pending: where the runner is to be found by ``cancel`` meanwhile.
+        pending: where whoever waits is to be found by ``cancel`` meanwhile.
         list_first: for a try: look before anything is created.
         is_none_if_busy: a try that finds somebody ahead returns None instead of raising.
     """
@@ -93,7 +94,7 @@ class AcquireCall:
     owner: Owner
     timeout_s: float | None
     new_uuid: Callable[[], str]
-    pending: set[Runner]
+    pending: set[Waiting]
     list_first: bool = False
     is_none_if_busy: bool = False
 

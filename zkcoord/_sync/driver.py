@@ -4,14 +4,14 @@ import threading
 from typing import Any
 
 from zkcoord._core.contender import Contender
-from zkcoord._core.messages import Outcome, Stop, Stopped, Won
+from zkcoord._core.messages import Event, Outcome, Stop, Stopped, Won
 from zkcoord._session import clock, kazoo_private
 from zkcoord._session.hold import Hold
 from zkcoord._session.requests import LinkLostError
-from zkcoord._session.runner import Runner
+from zkcoord._session.runner import Cancelled, Runner
 from zkcoord._session.session import Session
 from zkcoord._session.spec import AcquireCall, TimedOut, no_answer, refusal
-from zkcoord.errors import AcquireTimeoutError, AlreadyHeldError, ConfigError
+from zkcoord.errors import AcquireCancelledError, AcquireTimeoutError, AlreadyHeldError, ConfigError
 
 #: A stopped contender's outcome comes from whichever thread works its mailbox off; it needs no network.
 _OUTCOME_S = 1.0
@@ -42,6 +42,20 @@ class Signal:
         return True
 
 
+class _Turn(Signal):
+    """The wait for another thread that acquires for the same owner; stopped like any pending acquire."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.why: object = None
+
+    def post(self, event: Event) -> None:
+        """Take an event in, as a runner does; only the order to stop matters."""
+        if isinstance(event, Stop):
+            self.why = event.why
+            self.set()
+
+
 def acquire(ask: AcquireCall) -> Hold | None:
     """
     Acquire, or re-enter.
@@ -63,8 +77,8 @@ def acquire(ask: AcquireCall) -> Hold | None:
     registry = ask.coordinator.registry
     key = ask.spec.key(ask.owner.key)
     while True:
-        settled = Signal()
-        claim = registry.claim(key, settled.set)
+        turn = _Turn()
+        claim = registry.claim(key, turn.set)
         if isinstance(claim, Hold):
             if ask.spec.is_reentrant:
                 return claim
@@ -74,15 +88,30 @@ def acquire(ask: AcquireCall) -> Hold | None:
             )
         if claim:
             break
-        if not settled.wait(give_up):
-            holder = f"this owner ({ask.owner.name}), acquiring in another thread"
-            raise AcquireTimeoutError(ask.spec.path, clock.now() - started, 1, holder)
+        _wait_for_turn(ask, session, turn, started, give_up)
     hold = None
     try:
         hold = _contend(ask, session, started, give_up)
     finally:
         registry.settle(key, hold)
     return hold
+
+
+def _wait_for_turn(
+    ask: AcquireCall, session: Session, turn: _Turn, started: float, give_up: float | None
+) -> None:
+    try:
+        ask.pending.add(turn)
+        session.join(turn)
+        is_settled = turn.wait(give_up)
+    finally:
+        ask.pending.discard(turn)
+        session.forget(turn)
+    if isinstance(turn.why, Cancelled):
+        raise AcquireCancelledError(ask.spec.path, turn.why.reason)
+    if not is_settled:
+        holder = f"this owner ({ask.owner.name}), acquiring in another thread"
+        raise AcquireTimeoutError(ask.spec.path, clock.now() - started, 1, holder)
 
 
 def _contend(ask: AcquireCall, session: Session, started: float, give_up: float | None) -> Hold | None:

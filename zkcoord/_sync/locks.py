@@ -12,7 +12,8 @@ from zkcoord._core.messages import Stop
 from zkcoord._core.queue import find_conflicts
 from zkcoord._default import default_coordinator
 from zkcoord._session.identity import current_thread_owner
-from zkcoord._session.runner import Cancelled, Runner
+from zkcoord._session.runner import Cancelled
+from zkcoord._session.session import Waiting
 from zkcoord._session.spec import DEFAULT, AcquireCall, Default, Spec, exclusive_spec, timeout_s
 from zkcoord._sync.driver import acquire
 from zkcoord._sync.grants import Grant, leave
@@ -68,7 +69,7 @@ class ZkLock:
         self._client = client
         if client is not None:
             coordinator_for(client)
-        self._pending: set[Runner] = set()
+        self._pending: set[Waiting] = set()
         self._entered: dict[str, list[Grant]] = {}
         self._was_busy = False
 
@@ -136,8 +137,8 @@ class ZkLock:
 
         Safety: from any thread; does not block.
         """
-        for runner in tuple(self._pending):
-            runner.post(Stop(Cancelled("cancelled")))
+        for waiting in tuple(self._pending):
+            waiting.post(Stop(Cancelled("cancelled")))
 
     def queue(self, *, timeout: float = 10.0) -> tuple[queues.Member, ...]:
         """
