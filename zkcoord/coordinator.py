@@ -100,6 +100,8 @@ class Coordinator:
     ) -> None:
         if kazoo is not None and hosts is not None:
             raise ConfigError("give either hosts or kazoo, not both")
+        own_acl = () if acl is None else check_acl(acl)
+        auth_data = _check_auth(auth)
         self.release_timeout = seconds("release_timeout", release_timeout)
         self._tick_s = None if tick_time is None else seconds("tick_time", tick_time, is_positive=True)
         self._negotiated_s = (
@@ -135,7 +137,7 @@ class Coordinator:
                     sleep_func=Handler.sleep_func,
                 ),
                 logger=self._log.logger,
-                auth_data=list(auth) or None,
+                auth_data=auth_data or None,
                 use_ssl=tls,
                 ca=ca,
                 certfile=certfile,
@@ -145,7 +147,7 @@ class Coordinator:
                 check_hostname=check_hostname,
                 sasl_options=sasl_options,
             )
-        self.acl: tuple[ACL, ...] = tuple(acl or self._client.default_acl or OPEN_ACL_UNSAFE)
+        self.acl: tuple[ACL, ...] = own_acl or tuple(self._client.default_acl or OPEN_ACL_UNSAFE)
         process.close_at_exit(self)
 
     def __enter__(self) -> Self:
@@ -350,6 +352,33 @@ def check_hosts(hosts: object) -> str:
         if not host or not 0 < port < 65_536:
             raise ConfigError(f"hosts {hosts!r:.200}: {host}:{port} is not a host and port")
     return hosts.strip()
+
+
+def check_acl(acl: object) -> tuple[ACL, ...]:
+    """
+    Check an ``acl=`` argument, which kazoo would only look at on its connection thread, and end it.
+
+    Raises:
+        ConfigError: not a sequence of kazoo's `ACL`.
+    """
+    if not isinstance(acl, Sequence) or not all(
+        isinstance(entry, ACL) and isinstance(entry.perms, int) for entry in acl
+    ):
+        raise ConfigError(f"acl must be a list of kazoo.security.ACL, from make_acl(), not {acl!r:.80}")
+    return tuple(acl)
+
+
+def _check_auth(auth: object) -> list[tuple[str, str]]:
+    """Check an ``auth=`` argument; the message must not show what may be a password."""
+    wrong = ConfigError("auth must be a list of pairs of str: [('digest', 'user:password')]")
+    if not isinstance(auth, Sequence) or isinstance(auth, str | bytes):
+        raise wrong
+    pairs: list[tuple[str, str]] = []
+    for pair in auth:
+        if not isinstance(pair, tuple | list) or [str, str] != [type(part) for part in pair]:
+            raise wrong
+        pairs.append((pair[0], pair[1]))
+    return pairs
 
 
 def _check_borrowed(client: object) -> None:

@@ -49,15 +49,15 @@ class Operations:
 
     def set_data(self, path: str, value: bytes, version: int = -1) -> Self:
         """Set a node's data, if its version is `version` (-1: any). The result is its new stat."""
-        return self._add(path, lambda full: SetData(full, _bytes(value), version))
+        return self._add(path, lambda full: SetData(full, _bytes(value), _version(version)))
 
     def delete(self, path: str, version: int = -1) -> Self:
         """Delete a node, if its version is `version` (-1: any). The result is True."""
-        return self._add(path, lambda full: Delete(full, version))
+        return self._add(path, lambda full: Delete(full, _version(version)))
 
     def check(self, path: str, version: int = -1) -> Self:
         """Require a node's version (-1: that it exists). The result is True."""
-        return self._add(path, lambda full: CheckVersion(full, version))
+        return self._add(path, lambda full: CheckVersion(full, _version(version)))
 
     def request(self) -> Transaction:
         """Return the request to send."""
@@ -95,4 +95,11 @@ class Operations:
 def _bytes(value: object) -> bytes:
     if not isinstance(value, bytes):
         raise ConfigError(f"value must be bytes, not {type(value).__name__}")
+    return value
+
+
+def _version(value: object) -> int:
+    # kazoo packs it on its connection thread, which a wrong one would end.
+    if isinstance(value, bool) or not isinstance(value, int) or not -1 <= value < 2**31:
+        raise ConfigError(f"version must be a node's version, or -1 for any, not {value!r:.80}")
     return value

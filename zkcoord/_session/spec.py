@@ -19,7 +19,7 @@ from zkcoord._session.identity import Owner
 from zkcoord._session.registry import Key
 from zkcoord._session.runner import Cancelled, HeldElsewhere, Refused, Runner
 from zkcoord._session.session import Waiting
-from zkcoord.coordinator import Coordinator, seconds
+from zkcoord.coordinator import Coordinator, check_acl, seconds
 from zkcoord.errors import (
     AcquireCancelledError,
     AcquireTimeoutError,
@@ -114,10 +114,10 @@ def exclusive_spec(
     path: object,
     *,
     timeout: float | None,
-    reentrant: bool,
+    reentrant: object,
     owner: str | None,
     label: str | None,
-    dialect: str,
+    dialect: object,
     acl: Sequence[ACL] | None,
 ) -> Spec:
     """
@@ -126,17 +126,19 @@ def exclusive_spec(
     Raises:
         ConfigError: naming the argument.
     """
-    rule = EXCLUSIVE.get(dialect)
+    rule = EXCLUSIVE.get(dialect) if isinstance(dialect, str) else None
     if rule is None:
         raise ConfigError(f"dialect must be one of {', '.join(sorted(EXCLUSIVE))}, not {dialect!r}")
+    if not isinstance(reentrant, bool):
+        raise ConfigError(f"reentrant must be True or False, not {reentrant!r:.80}")
     return Spec(
         path=normalize(path),
         rule=rule,
         timeout_s=timeout_s("timeout", timeout),
-        is_reentrant=bool(reentrant),
+        is_reentrant=reentrant,
         owner=_text("owner", owner),
         label=_text("label", label),
-        acl=None if acl is None else tuple(acl),
+        acl=None if acl is None else check_acl(acl),
     )
 
 

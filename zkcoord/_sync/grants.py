@@ -20,7 +20,7 @@ from zkcoord._session.session import Session
 from zkcoord._session.spec import Spec, timeout_s
 from zkcoord._sync.driver import Signal, call
 from zkcoord.coordinator import Coordinator, seconds
-from zkcoord.errors import ConnectionLostError, GrantLostError, NotHeldError, QueueConflictError
+from zkcoord.errors import ConfigError, ConnectionLostError, GrantLostError, NotHeldError, QueueConflictError
 
 
 class LostSignal:
@@ -211,7 +211,12 @@ class Grant:
 
         Returns:
             A function that takes the callback back.
+
+        Raises:
+            ConfigError: `callback` cannot be called.
         """
+        if not callable(callback):
+            raise ConfigError(f"callback must be callable, not {type(callback).__name__}")
         self._check_process()
 
         def lost(reason: LossReason) -> None:
