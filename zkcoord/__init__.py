@@ -10,6 +10,7 @@ from zkcoord._default import configure
 from zkcoord._session.spec import DEFAULT
 from zkcoord._sync.grants import Grant
 from zkcoord._sync.locks import ZkLock
+from zkcoord._sync.read_write import ZkReadWriteLock
 from zkcoord.coordinator import Coordinator
 from zkcoord.errors import (
     AcquireCancelledError,
@@ -50,6 +51,7 @@ __all__ = [
     "UpgradeError",
     "ZkCoordError",
     "ZkLock",
+    "ZkReadWriteLock",
     "configure",
     "quote",
     "unquote",

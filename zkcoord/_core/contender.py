@@ -13,6 +13,11 @@ commands in order and report what came of them.
     any ──Up with another session, or own member gone──► CREATING with a new name
     any ──Stop──► ENDED; what may be on the server is handed to the janitor
 
+A *companion* is a member that the same owner holds on the same path already. A writer that takes the read lock as well
+puts a read member with its own number beside its write member (Curator ≥ 5.5 does the same): it is granted because, and
+only if, the write member still stands when the read member does. A reader that tries to upgrade queues a write member
+which overlooks its own read member. Neither ever begins again: without the companion it has no right to its place.
+
 Three rules keep it small:
 
 * A lost connection is no event. Every request that was under way is void, and the next ``Up`` says from where to go on.
@@ -30,6 +35,7 @@ from zkcoord._core.messages import (
     Abandon,
     Busy,
     Command,
+    CompanionGone,
     Confirm,
     Confirmed,
     Conflicted,
@@ -95,10 +101,18 @@ class Contender:
         places: directory and rule of each queue; at least one, all of one dialect when there are several.
         new_uuid: gives a new random uuid, canonical form, for each attempt.
         is_try: give up as soon as a list shows somebody ahead.
+        companion: the owner's own member, of the other kind, beside which ours is to stand.
+        is_beside: take the companion's number, and be granted with it.
     """
 
     def __init__(
-        self, places: Sequence[tuple[str, Rule]], new_uuid: Callable[[], str], *, is_try: bool = False
+        self,
+        places: Sequence[tuple[str, Rule]],
+        new_uuid: Callable[[], str],
+        *,
+        is_try: bool = False,
+        companion: Node | None = None,
+        is_beside: bool = False,
     ) -> None:
         self.phase = Phase.IDLE
         self.position: int | None = None
@@ -106,6 +120,8 @@ class Contender:
         self._places = [_Place(directory, rule) for directory, rule in places]
         self._new_uuid = new_uuid
         self._is_try = is_try
+        self._companion = companion
+        self._number = companion.name[-10:] if companion and is_beside else ""
         self._session = 0
         self._prefix = ""
         self._watching: tuple[int, str] | None = None
@@ -168,14 +184,18 @@ class Contender:
 
     def _create(self) -> list[Command]:
         """Draw a new name and ask for it. The list goes out behind the create, so that one round trip decides."""
+        if self._companion is not None and self._companion.session != self._session:
+            return self._end(CompanionGone())
         self.phase = Phase.CREATING
         self._prefix = self._places[0].rule.prefix(self._new_uuid())
         for place in self._places:
             place.node = None
-        return [Create(self._prefix), *self._list_all()]
+        return [Create(self._prefix, self._number), *self._list_all()]
 
     def _restart(self) -> list[Command]:
         """Leave what we have to the janitor and queue again, at the end."""
+        if self._companion is not None:
+            return self._end(CompanionGone())
         return [*self._give_up(), *self._create()]
 
     def _up(self, session: int) -> list[Command]:
@@ -248,7 +268,7 @@ class Contender:
             return self._recovered(event.place, children)
         if self.phase is not Phase.QUEUED or place.node is None or place.decision is not None:
             return []  # the create was refused, or an earlier list has decided and only what it left may go on
-        place.decision = decide(children, place.node.name, place.rule)
+        place.decision = self._decide(children, place.node.name, place.rule)
         return self._advance()
 
     def _recovered(self, index: int, children: Sequence[str]) -> list[Command]:
@@ -300,7 +320,8 @@ class Contender:
             return []
         self.phase = Phase.ENDED
         nodes = tuple(place.node for place in self._places if place.node)
-        return [Finish(Won(nodes, self._first_position or 0))]
+        token = self._companion.czxid if self._companion and self._number else None
+        return [Finish(Won(nodes, self._first_position or 0, token))]
 
     # --- deciding
 
@@ -326,6 +347,15 @@ class Contender:
         self._note(0, None)
         self.phase = Phase.CONFIRMING
         return [Confirm(self._prefix)]
+
+    def _decide(self, children: Sequence[str], me: str, rule: Rule) -> Decision:
+        if self._companion is None:
+            return decide(children, me, rule)
+        if self._companion.name not in children:
+            return Gone()
+        if self._number:
+            return Granted() if me in children else Gone()
+        return decide((name for name in children if name != self._companion.name), me, rule)
 
     def _note(self, position: int, head: str | None) -> None:
         self.position = position

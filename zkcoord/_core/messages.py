@@ -146,9 +146,14 @@ Event = (
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Create our members, `prefix` + number, in all places at once. Report Created or ParentMissing."""
+    """
+    Create our members, `prefix` + number, in all places at once. Report Created or ParentMissing.
+
+    With a `number` that is the number, and no new one is drawn.
+    """
 
     prefix: str
+    number: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +231,7 @@ class Won:
 
     nodes: tuple[Node, ...]
     first_position: int
+    token: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,4 +263,9 @@ class Stopped:
     position: int | None
 
 
-Outcome = Won | Busy | Conflicted | Exhausted | Stopped
+@dataclass(frozen=True, slots=True)
+class CompanionGone:
+    """The member beside which ours was to stand does not exist any more, or belongs to a session that has ended."""
+
+
+Outcome = Won | Busy | Conflicted | Exhausted | Stopped | CompanionGone

@@ -100,6 +100,17 @@ EXCLUSIVE = {
 }
 
 
+#: Readers share, and wait for writers only; a writer waits for everybody ahead.
+READ = {
+    "curator": Rule("curator", "__READ__", frozenset(("__WRIT__",)), frozenset(("__READ__", "__WRIT__"))),
+    "kazoo": Rule("kazoo", "__rlock__", frozenset(("__lock__",)), frozenset(("__lock__", "__rlock__"))),
+}
+WRITE = {
+    "curator": _exclusive("curator", "__WRIT__", "__READ__"),
+    "kazoo": _exclusive("kazoo", "__lock__", "__rlock__"),
+}
+
+
 def is_exhausted(sequence: int) -> bool:
     """Whether a drawn number is so near the end of the counter (or past it) that it must be given back."""
     return sequence < 0 or sequence > MAX_SEQUENCE - SEQUENCE_HEADROOM

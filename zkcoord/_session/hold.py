@@ -38,6 +38,7 @@ class Hold:
         nodes: the members, one per place.
         lease: the lease of the session that owns them.
         watchman: the guard of that session.
+        token: the fencing token; None = the first member's czxid.
         stamp: data for the first member that say since when it holds, worth writing when it waited for long.
     """
 
@@ -47,11 +48,13 @@ class Hold:
         nodes: tuple[Node, ...],
         lease: Lease,
         watchman: Watchman,
+        *,
+        token: int | None = None,
         stamp: bytes | None = None,
     ) -> None:
         self.path = path
         self.nodes = nodes
-        self.token = nodes[0].czxid
+        self.token = nodes[0].czxid if token is None else token
         self.session = nodes[0].session
         self.granted_at = watchman.now()
         self.grants = 0

@@ -75,6 +75,13 @@ class Registry:
         for told in waiting:
             told()
 
+    def find(self, key: Key) -> Hold | None:
+        """Return the owner's live hold, if it has one."""
+        with self._lock:
+            slot = self._slots.get(key)
+            hold = slot.hold if slot is not None else None
+            return hold if hold is not None and hold.loss() is None else None
+
     def leave(self, key: Key, hold: Hold) -> bool:
         """Give one grant back; True when it was the hold's last, which the caller must end now."""
         with self._lock:

@@ -53,7 +53,7 @@ from zkcoord._session.log import get_logger
 from zkcoord._session.requests import Call, LinkLostError
 from zkcoord._session.session import Session
 from zkcoord._session.watches import Subscription
-from zkcoord._session.wire import EPHEMERAL_SEQUENTIAL, full_path
+from zkcoord._session.wire import EPHEMERAL, EPHEMERAL_SEQUENTIAL, full_path
 
 log = get_logger("acquire")
 
@@ -178,8 +178,8 @@ class Runner:
 
     def _carry_out(self, command: Command) -> None:
         match command:
-            case Create(prefix):
-                self._send_create(prefix)
+            case Create(prefix, number):
+                self._send_create(prefix, number)
             case MakeParents():
                 self._make_parents(0)
             case Sync():
@@ -207,7 +207,7 @@ class Runner:
         if subscription:
             self._session.watches.release(subscription)
 
-    def _send_create(self, prefix: str) -> None:
+    def _send_create(self, prefix: str, number: str) -> None:
         directory, _ = self._places[0]
         self._attempts.add(prefix)  # before it is sent, so that nothing can fall in between
 
@@ -223,9 +223,9 @@ class Runner:
             else:
                 self._refused(directory, error)
 
-        path = full_path(self._session.client, f"{directory}/{prefix}")
+        path = full_path(self._session.client, f"{directory}/{prefix}{number}")
         self._data = encode(self._owner, self._label)
-        request = Create2(path, self._data, self._acl, EPHEMERAL_SEQUENTIAL)
+        request = Create2(path, self._data, self._acl, EPHEMERAL if number else EPHEMERAL_SEQUENTIAL)
         self._create = self._session.requests.submit(request, answered, is_confirmed=True)
 
     def _post_created(self, prefix: str, *nodes: Node) -> None:
@@ -327,8 +327,9 @@ class Runner:
         if isinstance(outcome, Won):
             waited_s = 0.0 if self.queued_at is None else self._session.guard.now() - self.queued_at
             stamp = with_held_since(self._data) if waited_s > STAMP_AFTER_S else None
+            guard = self._session.guard
             hold = Hold(
-                self._places[0][0], outcome.nodes, self._session.guard.lease, self._session.guard, stamp
+                self._places[0][0], outcome.nodes, guard.lease, guard, token=outcome.token, stamp=stamp
             )
             self._session.guard.add(hold)
             log.debug(

@@ -4,17 +4,18 @@ What a lock object describes, checked once at the edge; and what an acquire's en
 Both front ends use this, so an argument or an outcome means the same in either.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Final, assert_never
+from typing import Any, Final, assert_never
 
 from kazoo.exceptions import InvalidACLError, NoAuthError
 from kazoo.security import ACL
 
-from zkcoord._core.messages import Busy, Conflicted, Exhausted, Outcome, Stopped, Won
-from zkcoord._core.names import EXCLUSIVE, Rule
+from zkcoord._core.messages import Busy, CompanionGone, Conflicted, Exhausted, Outcome, Stopped, Won
+from zkcoord._core.names import EXCLUSIVE, READ, WRITE, Rule
 from zkcoord._core.paths import normalize
+from zkcoord._session.hold import Hold
 from zkcoord._session.identity import Owner
 from zkcoord._session.registry import Key
 from zkcoord._session.runner import Cancelled, HeldElsewhere, Refused, Runner
@@ -26,8 +27,10 @@ from zkcoord.errors import (
     AlreadyHeldError,
     ConfigError,
     ConnectionLostError,
+    GrantLostError,
     QueueConflictError,
     SequenceExhaustedError,
+    UpgradeError,
     ZkCoordError,
 )
 
@@ -58,7 +61,12 @@ class TimedOut(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """The checked arguments of a lock object."""
+    """
+    The checked arguments of a lock object.
+
+    Attributes:
+        sibling: marker of the other side of a read/write lock; None for a plain lock.
+    """
 
     path: str
     rule: Rule
@@ -67,6 +75,12 @@ class Spec:
     owner: str | None
     label: str | None
     acl: tuple[ACL, ...] | None
+    sibling: str | None = None
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether holders of this kind share: members like ours do not block us."""
+        return self.rule.marker not in self.rule.blockers
 
     def key(self, owner_key: str) -> Key:
         """Where the registry keeps this owner's hold."""
@@ -87,6 +101,7 @@ class AcquireCall:
         pending: where whoever waits is to be found by ``cancel`` meanwhile.
         list_first: for a try: look before anything is created.
         is_none_if_busy: a try that finds somebody ahead returns None instead of raising.
+        is_upgrade: a writer that holds the read lock as well; only as one try.
     """
 
     coordinator: Coordinator
@@ -97,11 +112,26 @@ class AcquireCall:
     pending: set[Waiting]
     list_first: bool = False
     is_none_if_busy: bool = False
+    is_upgrade: bool = False
 
     @property
     def is_try(self) -> bool:
         """Whether this is one try."""
         return self.timeout_s == 0
+
+    def companion(self) -> Hold | None:
+        """
+        Return this owner's hold of the other side of a read/write lock, beside which the new member is to stand.
+
+        Raises:
+            UpgradeError: it holds the read lock and asks to wait for the write lock, which would never end.
+        """
+        if self.spec.sibling is None:
+            return None
+        hold = self.coordinator.registry.find((self.spec.path, self.spec.sibling, self.owner.key))
+        if hold is not None and not self.spec.is_shared and not self.is_upgrade:
+            raise UpgradeError(self.spec.path)
+        return hold
 
     def give_up(self, now: float) -> float | None:
         """Return the call's absolute deadline, given when it began; None = never."""
@@ -110,8 +140,30 @@ class AcquireCall:
         return now + (self.timeout_s or try_s(self.coordinator))
 
 
-def exclusive_spec(
+def exclusive_spec(path: object, **options: Any) -> Spec:
+    """
+    Check the arguments of an exclusive lock; see `_spec`.
+
+    Raises:
+        ConfigError: naming the argument.
+    """
+    return _spec(path, EXCLUSIVE, **options)
+
+
+def read_write_specs(path: object, **options: Any) -> tuple[Spec, Spec]:
+    """
+    Check the arguments of a read/write lock; returns the read and the write side.
+
+    Raises:
+        ConfigError: naming the argument.
+    """
+    read, write = _spec(path, READ, **options), _spec(path, WRITE, **options)
+    return replace(read, sibling=write.rule.marker), replace(write, sibling=read.rule.marker)
+
+
+def _spec(
     path: object,
+    rules: Mapping[str, Rule],
     *,
     timeout: float | None,
     reentrant: object,
@@ -120,15 +172,9 @@ def exclusive_spec(
     dialect: object,
     acl: Sequence[ACL] | None,
 ) -> Spec:
-    """
-    Check the arguments of an exclusive lock.
-
-    Raises:
-        ConfigError: naming the argument.
-    """
-    rule = EXCLUSIVE.get(dialect) if isinstance(dialect, str) else None
+    rule = rules.get(dialect) if isinstance(dialect, str) else None
     if rule is None:
-        raise ConfigError(f"dialect must be one of {', '.join(sorted(EXCLUSIVE))}, not {dialect!r}")
+        raise ConfigError(f"dialect must be one of {', '.join(sorted(rules))}, not {dialect!r}")
     if not isinstance(reentrant, bool):
         raise ConfigError(f"reentrant must be True or False, not {reentrant!r:.80}")
     return Spec(
@@ -166,6 +212,12 @@ def refusal(call: AcquireCall, outcome: Outcome, runner: Runner, waited_s: float
             return SequenceExhaustedError(directory, sequence)
         case Stopped(why, position):
             return _stopped(call, why, position, runner.blocker, waited_s)
+        case CompanionGone():
+            if call.is_none_if_busy:
+                return None
+            companion = call.companion()
+            token = 0 if companion is None else companion.token
+            return GrantLostError(spec.path, token, "deleted", "the lock it was to stand beside is gone")
         case Won():
             raise AssertionError("a grant is no refusal")
     assert_never(outcome)

@@ -72,6 +72,7 @@ def acquire(ask: AcquireCall) -> Hold | None:
             "a lock cannot be acquired on one of kazoo's own threads (a listener or watch callback), which would"
             " have to deliver the answer: hand the work to a thread of your own"
         )
+    companion = ask.companion()
     started = clock.now()
     give_up = ask.give_up(started)
     registry = ask.coordinator.registry
@@ -91,7 +92,7 @@ def acquire(ask: AcquireCall) -> Hold | None:
         _wait_for_turn(ask, session, turn, started, give_up)
     hold = None
     try:
-        hold = _contend(ask, session, started, give_up)
+        hold = _contend(ask, session, companion, started, give_up)
     finally:
         registry.settle(key, hold)
     return hold
@@ -114,7 +115,9 @@ def _wait_for_turn(
         raise AcquireTimeoutError(ask.spec.path, clock.now() - started, 1, holder)
 
 
-def _contend(ask: AcquireCall, session: Session, started: float, give_up: float | None) -> Hold | None:
+def _contend(
+    ask: AcquireCall, session: Session, companion: Hold | None, started: float, give_up: float | None
+) -> Hold | None:
     if ask.is_try and session.guard.session is not None and not session.requests.is_up:
         raise no_answer(ask)
     done = Signal()
@@ -125,13 +128,19 @@ def _contend(ask: AcquireCall, session: Session, started: float, give_up: float 
         done.set()
 
     places = [(ask.spec.path, ask.spec.rule)]
-    contender = Contender(places, ask.new_uuid, is_try=ask.is_try)
+    contender = Contender(
+        places,
+        ask.new_uuid,
+        is_try=ask.is_try,
+        companion=companion.nodes[0] if companion else None,
+        is_beside=ask.spec.is_shared,
+    )
     acl = ask.spec.acl or ask.coordinator.acl
     runner = Runner(session, places, ask.owner, ask.spec.label, acl, contender, on_outcome)
     is_taken = False
     try:
         ask.pending.add(runner)
-        runner.start(ask.list_first)
+        runner.start(ask.list_first and companion is None)
         if not done.wait(give_up):
             runner.post(Stop(TimedOut.TIMED_OUT))
             done.wait(clock.now() + _OUTCOME_S)

@@ -1,0 +1,191 @@
+"""What every lock for threads does: acquire, try, cancel, show its queue, and be a context manager."""
+
+import uuid
+from types import TracebackType
+
+from kazoo.client import KazooClient
+
+from zkcoord import queues
+from zkcoord._core.messages import Stop
+from zkcoord._core.queue import find_conflicts
+from zkcoord._default import default_coordinator
+from zkcoord._session.identity import current_thread_owner
+from zkcoord._session.runner import Cancelled
+from zkcoord._session.session import Waiting
+from zkcoord._session.spec import DEFAULT, AcquireCall, Default, Spec, timeout_s
+from zkcoord._sync.driver import acquire
+from zkcoord._sync.grants import Grant, leave
+from zkcoord.coordinator import Coordinator, coordinator_for
+from zkcoord.errors import AcquireTimeoutError, ConnectionLostError, NotHeldError, QueueConflictError
+
+
+class Lock:
+    """
+    The common part of the locks; see `ZkLock`. Not made by itself.
+
+    Args:
+        spec: the checked arguments.
+        client: as the user gave it.
+    """
+
+    def __init__(self, spec: Spec, client: Coordinator | KazooClient | None) -> None:
+        self._spec = spec
+        self._client = client
+        if client is not None:
+            coordinator_for(client)
+        self._pending: set[Waiting] = set()
+        self._entered: dict[str, list[Grant]] = {}
+        self._was_busy = False
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._spec.path}>"
+
+    @property
+    def path(self) -> str:
+        """The lock's path, in its one spelling."""
+        return self._spec.path
+
+    def acquire(self, *, timeout: float | Default | None = DEFAULT) -> Grant:
+        """
+        Wait for the lock and return the grant.
+
+        Args:
+            timeout: seconds for everything, connecting included; DEFAULT = the constructor's, None = for ever,
+                0 = one try.
+
+        Raises:
+            AcquireTimeoutError: the time ran out; who is in the way is in its fields.
+            AcquireCancelledError: `cancel`, or the coordinator was closed.
+            AlreadyHeldError: this owner holds it and the lock is not reentrant, or holds it through another client.
+            QueueConflictError: the directory has members of another lock library or kind.
+            SequenceExhaustedError: the directory's counter is nearly used up.
+            ConnectionLostError: one try (``timeout=0``) got no answer.
+            ConfigError: the coordinator is closed, the client stopped, or its credentials do not suffice.
+            ForeignProcessError: the coordinator was made by this process's parent.
+
+        On the server: nothing of ours remains after an error, as soon as the connection is back; Ctrl-C and any other
+        exception included.
+        """
+        limit_s = self._spec.timeout_s if isinstance(timeout, Default) else timeout_s("timeout", timeout)
+        grant = self._acquire(limit_s, is_none_if_busy=False)
+        assert grant is not None
+        return grant
+
+    def try_acquire(self, *, timeout: float = 0.0) -> Grant | None:
+        """
+        Return the grant, or None when somebody is ahead.
+
+        Args:
+            timeout: seconds to wait for those ahead; 0 = one look. It takes its place in the queue like everybody else
+                and never overtakes.
+
+        Raises:
+            ConnectionLostError: not connected, or no answer within `timeout` (for 0: a third of the session timeout, at
+                most 1 s). None only ever means busy.
+            AcquireCancelledError, AlreadyHeldError, QueueConflictError, SequenceExhaustedError, ConfigError,
+                ForeignProcessError: as for `acquire`.
+        """
+        limit_s = timeout_s("timeout", timeout)
+        try:
+            grant = self._acquire(limit_s, is_none_if_busy=True)
+        except AcquireTimeoutError as error:
+            if error.position is None:
+                raise ConnectionLostError(str(error)) from error
+            grant = None
+        self._was_busy = grant is None
+        return grant
+
+    def cancel(self) -> None:
+        """
+        End the acquires of this object that are pending now, with `AcquireCancelledError`. Otherwise do nothing.
+
+        Safety: from any thread; does not block.
+        """
+        for waiting in tuple(self._pending):
+            waiting.post(Stop(Cancelled("cancelled")))
+
+    def queue(self, *, timeout: float = 10.0) -> tuple[queues.Member, ...]:
+        """
+        Return holders and waiters, oldest first; empty when there are none.
+
+        Args:
+            timeout: most seconds for all reads.
+
+        Raises:
+            ConnectionLostError: no answer in time.
+            QueueConflictError: the directory has members of another lock library or kind.
+        """
+        limit_s = timeout_s("timeout", timeout)
+        coordinator = self._coordinator()
+        members = queues.read_queue(
+            _connected_client(coordinator, limit_s), self.path, timeout=limit_s or 10.0
+        )
+        conflicts = find_conflicts((member.name for member in members), self._spec.rule)
+        if conflicts:
+            raise QueueConflictError(self.path, conflicts)
+        return members
+
+    def __enter__(self) -> Grant:
+        grant = self.acquire()
+        self._entered.setdefault(self._owner_key(), []).append(grant)
+        return grant
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        leave(self._pop_entered(), error)
+
+    def _pop_entered(self) -> Grant:
+        """Take this owner's newest grant; another owner's only if it is the one open grant there is."""
+        key = self._owner_key()
+        if key not in self._entered:
+            open_grants = [grant for grants in self._entered.values() for grant in grants]
+            if len(open_grants) != 1:
+                raise NotHeldError(
+                    self.path,
+                    f"this thread entered no `with`, and {len(open_grants)} grants are open: leave it where it was"
+                    " entered, or name the owner with owner=",
+                )
+            key = next(owner for owner, grants in self._entered.items() if grants)
+        grants = self._entered[key]
+        grant = grants.pop()
+        if not grants:
+            del self._entered[key]
+        return grant
+
+    def _acquire(
+        self, limit_s: float | None, *, is_none_if_busy: bool, is_upgrade: bool = False
+    ) -> Grant | None:
+        coordinator = self._coordinator()
+        owner = current_thread_owner(self._spec.owner)
+        ask = AcquireCall(
+            coordinator,
+            self._spec,
+            owner,
+            limit_s,
+            _new_uuid,
+            self._pending,
+            list_first=limit_s == 0 and self._was_busy,
+            is_none_if_busy=is_none_if_busy,
+            is_upgrade=is_upgrade,
+        )
+        hold = acquire(ask)
+        if hold is None:
+            return None
+        return Grant(coordinator, coordinator.session(), self._spec, owner.key, hold)
+
+    def _owner_key(self) -> str:
+        return current_thread_owner(self._spec.owner).key
+
+    def _coordinator(self) -> Coordinator:
+        return default_coordinator() if self._client is None else coordinator_for(self._client)
+
+
+def _new_uuid() -> str:
+    return str(uuid.uuid4())
+
+
+def _connected_client(coordinator: Coordinator, limit_s: float | None) -> KazooClient:
+    if not coordinator.session().wait_connected(limit_s or 10.0):
+        raise ConnectionLostError(f"no ZooKeeper server of {coordinator.hosts} answered in time")
+    return coordinator.client
