@@ -11,6 +11,7 @@ from zkcoord._session.spec import DEFAULT
 from zkcoord._sync.grants import Grant
 from zkcoord._sync.locks import ZkLock
 from zkcoord._sync.read_write import ZkReadWriteLock
+from zkcoord._sync.semaphore import ZkSemaphore
 from zkcoord.coordinator import Coordinator
 from zkcoord.errors import (
     AcquireCancelledError,
@@ -52,6 +53,7 @@ __all__ = [
     "ZkCoordError",
     "ZkLock",
     "ZkReadWriteLock",
+    "ZkSemaphore",
     "configure",
     "quote",
     "unquote",

@@ -178,13 +178,6 @@ def holding(members: Mapping[str, ParsedName], limit: int | None) -> frozenset[s
     return frozenset(holders)
 
 
-def permit_limit(data: bytes) -> int | None:
-    """Read a semaphore's limit, ``{"v": 1, "permits": n}``, from its parent's data; None if it is none."""
-    fields = _json_object(data)
-    limit = None if fields is None else fields.get("permits")
-    return limit if isinstance(limit, int) and not isinstance(limit, bool) and 0 < limit < 2**31 else None
-
-
 def member(path: str, name: str, parsed: ParsedName, holds: bool, data: bytes, stat: Stat) -> Member:
     """
     Put a member together.

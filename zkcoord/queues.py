@@ -15,9 +15,10 @@ from typing import Protocol, TypeVar
 from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
+from zkcoord._core.limits import decode_limit
 from zkcoord._core.names import ParsedName
 from zkcoord._core.paths import normalize
-from zkcoord._members import LockView, Member, Stat, holding, member, ordered, permit_limit, printable
+from zkcoord._members import LockView, Member, Stat, holding, member, ordered, printable
 from zkcoord.errors import ConfigError, ConnectionLostError
 
 __all__ = ["LockView", "Member", "QueueClient", "find_locks", "printable", "read_queue"]
@@ -236,7 +237,7 @@ def _limits(client: QueueClient, paths: list[str], deadline: "_Deadline") -> dic
 
 def _limit(answer: Pending[tuple[bytes, Stat]], deadline: "_Deadline") -> int | None:
     try:
-        return permit_limit(deadline.answer(answer)[0])
+        return decode_limit(deadline.answer(answer)[0])
     except (NoNodeError, NoAuthError):
         return None
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zkcoord._members import RAW_BYTES, TEXT_LIMIT, holding, member, ordered, permit_limit, printable
+from zkcoord._core.limits import decode_limit
+from zkcoord._members import RAW_BYTES, TEXT_LIMIT, holding, member, ordered, printable
 
 CURATOR = "_c_01234567-89ab-4cde-8f01-23456789abcd"
 KAZOO = "0123456789abcdef0123456789abcdef"
@@ -106,7 +107,7 @@ def test_permits_hold_while_all_weights_up_to_theirs_fit(limit, expected):
     ],
 )
 def test_permit_limit_is_read_or_absent(data, expected):
-    assert expected == permit_limit(data)
+    assert expected == decode_limit(data)
 
 
 def test_identity_of_our_own_members_is_read():

@@ -33,6 +33,7 @@ from typing import assert_never
 
 from zkcoord._core.messages import (
     Abandon,
+    BadLimit,
     Busy,
     Command,
     CompanionGone,
@@ -55,6 +56,7 @@ from zkcoord._core.messages import (
     OwnGone,
     ParentMissing,
     ParentsMade,
+    RecordLimit,
     Start,
     Stop,
     Stopped,
@@ -66,7 +68,7 @@ from zkcoord._core.messages import (
     Won,
 )
 from zkcoord._core.names import Rule, is_exhausted, parse
-from zkcoord._core.queue import Conflict, Decision, Gone, Granted, Wait, decide, is_busy
+from zkcoord._core.queue import Conflict, Decision, Gone, Granted, Wait, decide, decide_permits, is_busy
 
 
 class Phase(Enum):
@@ -124,13 +126,13 @@ class Contender:
         self._number = companion.name[-10:] if companion and is_beside else ""
         self._session = 0
         self._prefix = ""
-        self._watching: tuple[int, str] | None = None
+        self._watching: dict[tuple[int, str], None] = {}
         self._first_position: int | None = None
 
     @property
     def waits_for(self) -> str | None:
-        """Name of the member that is watched now, for messages."""
-        return self._watching[1] if self._watching else None
+        """Name of the nearest member that is watched now, for messages."""
+        return next((name for _, name in self._watching if name), None)
 
     def handle(self, event: Event) -> list[Command]:
         """
@@ -218,13 +220,12 @@ class Contender:
 
     def _check_place(self) -> list[Command]:
         """After a reconnect: is our member still there, and is the one we wait for?"""
-        if self._watching is None:
+        if not self._watching:
             self.phase = Phase.QUEUED
             return self._list_all()
-        place, name = self._watching
         return [
             *(Find(index, own.node.name) for index, own in enumerate(self._places) if own.node),
-            Watch(place, name),
+            *(Watch(place, name) for place, name in self._watching),
         ]
 
     # --- answers
@@ -251,6 +252,9 @@ class Contender:
     def _parent_missing(self, event: ParentMissing) -> list[Command]:
         if event.prefix != self._prefix or self.phase is not Phase.CREATING:
             return []
+        for place in self._places:
+            if place.rule.weight and place.rule.limit is None:
+                return self._end(BadLimit(place.directory, None))  # nothing to write into the directory
         self.phase = Phase.PARENTS
         return [MakeParents()]
 
@@ -268,8 +272,24 @@ class Contender:
             return self._recovered(event.place, children)
         if self.phase is not Phase.QUEUED or place.node is None or place.decision is not None:
             return []  # the create was refused, or an earlier list has decided and only what it left may go on
-        place.decision = self._decide(children, place.node.name, place.rule)
+        if place.rule.weight:
+            wrong = self._check_limit(event.place, place, event.limit)
+            if wrong:
+                return wrong
+            assert event.limit is not None
+            place.decision = decide_permits(children, place.node.name, place.rule, event.limit)
+        else:
+            place.decision = self._decide(children, place.node.name, place.rule)
         return self._advance()
+
+    def _check_limit(self, index: int, place: _Place, recorded: int | None) -> list[Command]:
+        """A semaphore's members must agree on its limit."""
+        asked = place.rule.limit
+        if recorded is None and asked is not None and asked >= place.rule.weight:
+            return [RecordLimit(self._prefix, index, asked)]
+        if recorded is None or recorded < place.rule.weight or asked not in (None, recorded):
+            return self._end(BadLimit(place.directory, recorded))
+        return []
 
     def _recovered(self, index: int, children: Sequence[str]) -> list[Command]:
         """Did the create whose answer was lost take effect? With the sync before it the list is conclusive."""
@@ -302,16 +322,18 @@ class Contender:
         return self._restart() if event.node is None or event.node.session != self._session else []
 
     def _fired(self, event: Fired) -> list[Command]:
-        if self._watching != (event.place, event.name):
+        if (event.place, event.name) not in self._watching:
             return []
-        if not event.is_deleted:
+        if not event.is_deleted and event.name:
             return [Watch(event.place, event.name)]  # its data changed, its place did not
         return self._look_again(event.place, event.name)
 
     def _look_again(self, index: int, name: str) -> list[Command]:
-        if self._watching != (index, name):
+        if (index, name) not in self._watching:
             return []
-        self._watching = None
+        del self._watching[index, name]
+        if self._places[index].decision is None:
+            return []  # a list is under way; it was sent after what this tells, so it will show it
         self._places[index].decision = None
         return [List(self._prefix, index)]
 
@@ -336,17 +358,26 @@ class Contender:
                     return self._end(Conflicted(self._places[index].directory, children))
                 case Gone():
                     return self._restart()
-                case Wait(name, head, position):
+                case Wait(name, head, position, others):
                     self._note(position, head)
                     if self._is_try:
                         return self._end(Busy())
-                    self._watching = (index, name)
-                    return [Watch(index, name)]
+                    return self._watch(
+                        index, (name, *others, *([""] if self._places[index].rule.weight else []))
+                    )
                 case _:
                     assert decision == Granted()
         self._note(0, None)
         self.phase = Phase.CONFIRMING
-        return [Confirm(self._prefix)]
+        return [*self._watch(-1, ()), Confirm(self._prefix)]
+
+    def _watch(self, index: int, names: tuple[str, ...]) -> list[Command]:
+        """Watch exactly these members of one place: leave those watched already, take back the others."""
+        wanted = dict.fromkeys((index, name) for name in names)
+        commands: list[Command] = [Unwatch(*old) for old in self._watching if old not in wanted]
+        commands += [Watch(*new) for new in wanted if new not in self._watching]
+        self._watching = wanted
+        return commands
 
     def _decide(self, children: Sequence[str], me: str, rule: Rule) -> Decision:
         if self._companion is None:
@@ -377,10 +408,7 @@ class Contender:
 
     def _give_up(self) -> list[Command]:
         """Leave nothing: the watch is taken back, and whatever may be on the server goes to the janitor."""
-        commands: list[Command] = []
-        if self._watching:
-            self._watching = None
-            commands.append(Unwatch())
+        commands = self._watch(-1, ())
         if self._prefix and self.phase is not Phase.PARENTS:
             commands += [Abandon(index, self._prefix, place.node) for index, place in enumerate(self._places)]
         return commands

@@ -71,11 +71,16 @@ class ParentsMade:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """The children of a place; `children` is None when the directory does not exist."""
+    """
+    The children of a place; `children` is None when the directory does not exist.
+
+    `limit` is a semaphore's recorded number of permits, None when none is recorded.
+    """
 
     prefix: str
     place: int
     children: Sequence[str] | None
+    limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +189,11 @@ class Find:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Read a member's data and leave a watch. Report Watched, and Fired when it fires."""
+    """
+    Read a member's data and leave a watch. Report Watched, and Fired when it fires.
+
+    An empty name means the directory itself, whose data hold a semaphore's limit.
+    """
 
     place: int
     name: str
@@ -192,7 +201,19 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Unwatch:
-    """Take back the watch, if it has not fired."""
+    """Take back a watch, if it has not fired."""
+
+    place: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecordLimit:
+    """Write a semaphore's limit into its directory, unless somebody else has; then list again. Report Listed."""
+
+    prefix: str
+    place: int
+    limit: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +241,9 @@ class Finish:
     outcome: "Outcome"
 
 
-Command = Create | MakeParents | Sync | List | Find | Watch | Unwatch | Confirm | Abandon | Finish
+Command = (
+    Create | MakeParents | Sync | List | Find | Watch | Unwatch | RecordLimit | Confirm | Abandon | Finish
+)
 
 # --- outcomes ---------------------------------------------------------------------------------------------------------
 
@@ -264,8 +287,16 @@ class Stopped:
 
 
 @dataclass(frozen=True, slots=True)
+class BadLimit:
+    """A semaphore's recorded limit (None: there is none) is not what the caller asked for, or too small for it."""
+
+    directory: str
+    recorded: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class CompanionGone:
     """The member beside which ours was to stand does not exist any more, or belongs to a session that has ended."""
 
 
-Outcome = Won | Busy | Conflicted | Exhausted | Stopped | CompanionGone
+Outcome = Won | Busy | Conflicted | Exhausted | Stopped | BadLimit | CompanionGone

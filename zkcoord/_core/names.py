@@ -73,17 +73,23 @@ class Rule:
         marker: what our own members carry.
         blockers: markers of the members that must not be ahead of us.
         peers: markers that belong in such a directory; any other marker is a conflict.
+        weight: permits that our member takes; 0 for everything but a semaphore.
+        limit: permits that the caller believes there are; None takes what is recorded.
     """
 
     dialect: str
     marker: str
     blockers: frozenset[str]
     peers: frozenset[str]
+    weight: int = 0
+    limit: int | None = None
 
     def prefix(self, uuid: str) -> str:
         """Return the name to create, to which the server appends the number; `uuid` in canonical form."""
         if self.dialect == "kazoo":
             return f"{uuid.replace('-', '')}{self.marker}"
+        if self.weight > 1:
+            return f"_c_{uuid}-permit{self.weight}-"
         return f"_c_{uuid}-{self.marker}"
 
 
@@ -109,6 +115,12 @@ WRITE = {
     "curator": _exclusive("curator", "__WRIT__", "__READ__"),
     "kazoo": _exclusive("kazoo", "__lock__", "__rlock__"),
 }
+
+
+def permits(weight: int, limit: int | None) -> Rule:
+    """Return the rule of a semaphore's member: those ahead and it together must not exceed the limit."""
+    marker = frozenset(("permit-",))
+    return Rule("semaphore", "permit-", marker, marker, weight, limit)
 
 
 def is_exhausted(sequence: int) -> bool:

@@ -31,11 +31,13 @@ class Wait:
         name: the member to watch: the nearest blocker ahead.
         head: the member at the front of the queue; the same as `name` when one is ahead.
         position: how many blockers are ahead, at least 1.
+        others: more members to watch, for a semaphore: while all of them and `name` stay, we cannot be granted.
     """
 
     name: str
     head: str
     position: int
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,62 @@ def decide(children: Iterable[str], me: str, rule: Rule) -> Decision:
     return Wait(nearest, head, position) if position else Granted()
 
 
+def decide_permits(children: Iterable[str], me: str, rule: Rule, limit: int) -> Decision:
+    """
+    Decide a semaphore member's place: granted while the permits of those ahead and its own fit into the limit.
+
+    It watches the nearest ahead whose permits together exceed what the limit leaves beside its own. While all of those
+    stay it cannot be granted, so no wake-up is lost; when one goes it looks again.
+
+    Args:
+        children: names of all children, in any order.
+        me: our member's full name.
+        rule: of a semaphore.
+        limit: permits there are; at least the rule's weight.
+    """
+    mine = me[-_DIGITS:]
+    ahead: list[tuple[str, int, str]] = []
+    present = False
+    conflicts: list[str] = []
+    for name in children:
+        parsed = parse(name)
+        if name == me:
+            present = True
+        elif parsed is None:
+            continue
+        elif parsed.marker != rule.marker or parsed.sequence < 0:
+            conflicts.append(name)
+        elif name[-_DIGITS:] <= mine:
+            ahead.append((name[-_DIGITS:], parsed.weight, name))
+    if conflicts:
+        return Conflict(tuple(sorted(conflicts)))
+    if not present:
+        return Gone()
+    room = limit - rule.weight
+    if sum(weight for _, weight, _ in ahead) <= room:
+        return Granted()
+    ahead.sort(reverse=True)
+    watched: list[str] = []
+    taken = 0
+    for _, weight, name in ahead:
+        watched.append(name)
+        taken += weight
+        if taken > room:
+            break
+    return Wait(watched[0], ahead[-1][2], len(ahead), tuple(watched[1:]))
+
+
+def free_permits(children: Iterable[str], limit: int) -> int:
+    """Return how many of a semaphore's permits nobody holds; those behind the first who must wait hold none."""
+    queue = sorted((name[-_DIGITS:], parsed.weight) for name in children if (parsed := parse(name)))
+    taken = 0
+    for _, weight in queue:
+        if taken + weight > limit:
+            break
+        taken += weight
+    return limit - taken
+
+
 def is_busy(children: Iterable[str], rule: Rule) -> bool:
     """Whether anybody is in the queue at all: a try that finds so need not create a member."""
     return any(_marker(name, rule) in rule.blockers for name in children)
@@ -102,7 +160,14 @@ def is_busy(children: Iterable[str], rule: Rule) -> bool:
 
 def find_conflicts(names: Iterable[str], rule: Rule) -> tuple[str, ...]:
     """Return the members of other libraries or kinds among `names`, in name order."""
-    return tuple(sorted(name for name in names if _marker(name, rule) is None and parse(name) is not None))
+    parsed = ((name, parse(name)) for name in names)
+    return tuple(
+        sorted(
+            name
+            for name, member in parsed
+            if member and (member.marker not in rule.peers or member.sequence < 0)
+        )
+    )
 
 
 def _marker(name: str, rule: Rule) -> str | None:

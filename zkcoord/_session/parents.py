@@ -30,12 +30,14 @@ class Parents:
         self._requests = requests
         self._has_containers = True
 
-    def make(self, directory: str, acl: Sequence[ACL], on_made: OnMade) -> None:
-        """Make a directory (below the chroot) and its missing ancestors."""
+    def make(self, directory: str, acl: Sequence[ACL], on_made: OnMade, *, data: bytes | None = None) -> None:
+        """Make a directory (below the chroot) and its missing ancestors; a persistent one when it is given data."""
         chroot: str = self._client.chroot or ""
-        self._make(chroot + directory, len(chroot), acl, on_made)
+        self._make(chroot + directory, len(chroot), acl, on_made, data)
 
-    def _make(self, path: str, chroot_length: int, acl: Sequence[ACL], on_made: OnMade) -> None:
+    def _make(
+        self, path: str, chroot_length: int, acl: Sequence[ACL], on_made: OnMade, data: bytes | None = None
+    ) -> None:
         """Try the directory first; only a missing parent costs more than one request."""
 
         def answered(value: Any, error: Exception | None) -> None:
@@ -43,7 +45,7 @@ class Parents:
                 on_made(None)
             elif isinstance(error, UnimplementedError) and self._has_containers:
                 self._has_containers = False
-                self._make(path, chroot_length, acl, on_made)
+                self._make(path, chroot_length, acl, on_made, data)
             elif isinstance(error, NoNodeError) and parent(path) != "/":
                 self._make(parent(path), chroot_length, acl, parent_made)
             else:
@@ -51,14 +53,14 @@ class Parents:
 
         def parent_made(error: Exception | None) -> None:
             if error is None:
-                self._make(path, chroot_length, acl, on_made)
+                self._make(path, chroot_length, acl, on_made, data)
             else:
                 on_made(error)
 
         is_ours = len(path) > chroot_length
         request: Any = (
             CreateContainer(path, b"", list(acl))
-            if is_ours and self._has_containers
-            else Create(path, b"", list(acl), 0)
+            if is_ours and self._has_containers and data is None
+            else Create(path, data or b"", list(acl), 0)
         )
         self._requests.submit(request, answered, is_confirmed=True)

@@ -12,12 +12,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, assert_never
 
-from kazoo.exceptions import NoNodeError
-from kazoo.protocol.serialization import Create2, Exists, GetChildren
+from kazoo.exceptions import BadVersionError, NoNodeError
+from kazoo.protocol.serialization import Create2, Exists, GetChildren, GetData, SetData
 from kazoo.protocol.serialization import Sync as SyncRequest
 from kazoo.security import ACL
 
 from zkcoord._core.contender import Contender
+from zkcoord._core.limits import decode_limit, encode_limit
 from zkcoord._core.messages import (
     Abandon,
     Command,
@@ -38,6 +39,7 @@ from zkcoord._core.messages import (
     OwnGone,
     ParentMissing,
     ParentsMade,
+    RecordLimit,
     Start,
     Stop,
     Sync,
@@ -119,7 +121,7 @@ class Runner:
         self._create: Call | None = None
         self._attempts: set[str] = set()
         self._created: tuple[str, ...] = ()
-        self._subscription: Subscription | None = None
+        self._subscriptions: dict[tuple[int, str], Subscription] = {}
         self._blocker: str | None = None
         self._data = b""
         self.queued_at: float | None = None
@@ -168,7 +170,8 @@ class Runner:
                 self._session.janitor.search(directory, prefix)
         for path in self._created:
             self._session.guard.untrack(path)
-        self._unwatch()
+        for place, name in tuple(self._subscriptions):
+            self._unwatch(place, name)
 
     def _give_back(self, outcome: Outcome, hold: Hold | None) -> None:
         if hold is not None:
@@ -191,8 +194,10 @@ class Runner:
                 self._send_find(place, name)
             case Watch(place, name):
                 self._send_watch(place, name)
-            case Unwatch():
-                self._unwatch()
+            case Unwatch(place, name):
+                self._unwatch(place, name)
+            case RecordLimit(prefix, place, limit):
+                self._record_limit(prefix, place, limit)
             case Confirm(prefix):
                 self._session.guard.confirm(lambda: self.post(Confirmed(prefix)))
             case Abandon(place, prefix, node):
@@ -202,8 +207,8 @@ class Runner:
             case _:
                 assert_never(command)
 
-    def _unwatch(self) -> None:
-        subscription, self._subscription = self._subscription, None
+    def _unwatch(self, place: int, name: str) -> None:
+        subscription = self._subscriptions.pop((place, name), None)
         if subscription:
             self._session.watches.release(subscription)
 
@@ -241,7 +246,7 @@ class Runner:
         if place == len(self._places):
             self.post(ParentsMade())
             return
-        directory, _ = self._places[place]
+        directory, rule = self._places[place]
 
         def made(error: Exception | None) -> None:
             if error is None:
@@ -249,20 +254,51 @@ class Runner:
             else:
                 self._refused(directory, error)
 
-        self._session.parents.make(directory, self._acl, made)
+        data = encode_limit(rule.limit) if rule.limit is not None else None
+        self._session.parents.make(directory, self._acl, made, data=data)
 
     def _send_list(self, prefix: str, place: int) -> None:
-        directory, _ = self._places[place]
+        directory, rule = self._places[place]
+        path = full_path(self._session.client, directory)
+        limits: list[int | None] = [None]
+
+        def read(reply: tuple[bytes, Any] | None, error: Exception | None) -> None:
+            if reply is not None:
+                limits[0] = decode_limit(reply[0])
 
         def answered(children: list[str] | None, error: Exception | None) -> None:
             if children is not None:
-                self.post(Listed(prefix, place, children))
+                self.post(Listed(prefix, place, children, limits[0]))
             elif isinstance(error, NoNodeError):
                 self.post(Listed(prefix, place, None))
             else:
                 self._refused(directory, error)
 
-        self._session.requests.submit(GetChildren(full_path(self._session.client, directory), None), answered)
+        if rule.weight:
+            self._session.requests.submit(GetData(path, None), read)
+        self._session.requests.submit(GetChildren(path, None), answered)
+
+    def _record_limit(self, prefix: str, place: int, limit: int) -> None:
+        """Write the limit over data that hold none; whoever is first wins, and the list that follows shows who."""
+        directory, _ = self._places[place]
+        path = full_path(self._session.client, directory)
+
+        def written(stat: Any, error: Exception | None) -> None:
+            if error is None or isinstance(error, BadVersionError | NoNodeError):
+                self._send_list(prefix, place)
+            else:
+                self._refused(directory, error)
+
+        def read(reply: tuple[bytes, Any] | None, error: Exception | None) -> None:
+            if reply is not None and decode_limit(reply[0]) is None:
+                request = SetData(path, encode_limit(limit), reply[1].version)
+                self._session.requests.submit(request, written, is_confirmed=True)
+            elif error is None or isinstance(error, NoNodeError):
+                self._send_list(prefix, place)
+            else:
+                self._refused(directory, error)
+
+        self._session.requests.submit(GetData(path, None), read)
 
     def _send_find(self, place: int, name: str) -> None:
         directory, _ = self._places[place]
@@ -289,14 +325,15 @@ class Runner:
             if error is not None:
                 self._refused(f"{directory}/{name}", error)
                 return
-            if reply is not None:
+            if reply is not None and name:
                 self._look_at(name, *reply)
             self.post(Watched(place, name, reply is not None))
 
         def fired(is_deleted: bool) -> None:
             self.post(Fired(place, name, is_deleted))
 
-        self._subscription = self._session.watches.get(f"{directory}/{name}", answered, fired)
+        path = f"{directory}/{name}" if name else directory
+        self._subscriptions[place, name] = self._session.watches.get(path, answered, fired)
 
     def _look_at(self, name: str, data: bytes, stat: Any) -> None:
         """Remember who is ahead; and see whether that is ourselves, in which case the wait could never end."""

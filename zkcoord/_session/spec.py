@@ -12,8 +12,10 @@ from typing import Any, Final, assert_never
 from kazoo.exceptions import InvalidACLError, NoAuthError
 from kazoo.security import ACL
 
-from zkcoord._core.messages import Busy, CompanionGone, Conflicted, Exhausted, Outcome, Stopped, Won
+from zkcoord._core.limits import MAX_PERMITS
+from zkcoord._core.messages import BadLimit, Busy, CompanionGone, Conflicted, Exhausted, Outcome, Stopped, Won
 from zkcoord._core.names import EXCLUSIVE, READ, WRITE, Rule
+from zkcoord._core.names import permits as permit_rule
 from zkcoord._core.paths import normalize
 from zkcoord._session.hold import Hold
 from zkcoord._session.identity import Owner
@@ -28,6 +30,7 @@ from zkcoord.errors import (
     ConfigError,
     ConnectionLostError,
     GrantLostError,
+    LimitMismatchError,
     QueueConflictError,
     SequenceExhaustedError,
     UpgradeError,
@@ -161,6 +164,30 @@ def read_write_specs(path: object, **options: Any) -> tuple[Spec, Spec]:
     return replace(read, sibling=write.rule.marker), replace(write, sibling=read.rule.marker)
 
 
+def semaphore_spec(path: object, permits: object, **options: Any) -> Spec:
+    """
+    Check the arguments of a semaphore.
+
+    Raises:
+        ConfigError: naming the argument.
+    """
+    limit = None if permits is None else check_permits("permits", permits)
+    rule = permit_rule(1, limit)
+    return _spec(path, {rule.dialect: rule}, reentrant=False, dialect=rule.dialect, **options)
+
+
+def check_permits(name: str, value: object) -> int:
+    """
+    Check a number of permits.
+
+    Raises:
+        ConfigError: not an integer from 1 to 2147483647.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= MAX_PERMITS:
+        raise ConfigError(f"{name} must be an integer from 1 to {MAX_PERMITS}, not {value!r:.40}")
+    return value
+
+
 def _spec(
     path: object,
     rules: Mapping[str, Rule],
@@ -212,6 +239,8 @@ def refusal(call: AcquireCall, outcome: Outcome, runner: Runner, waited_s: float
             return SequenceExhaustedError(directory, sequence)
         case Stopped(why, position):
             return _stopped(call, why, position, runner.blocker, waited_s)
+        case BadLimit(directory, recorded):
+            return _bad_limit(spec, directory, recorded)
         case CompanionGone():
             if call.is_none_if_busy:
                 return None
@@ -243,6 +272,15 @@ def _stopped(
     if position is None:
         return AcquireTimeoutError(path, waited_s, None, None, unreachable(call.coordinator))
     return AcquireTimeoutError(path, waited_s, position, blocker)
+
+
+def _bad_limit(spec: Spec, directory: str, recorded: int | None) -> ZkCoordError:
+    asked, weight = spec.rule.limit, spec.rule.weight
+    if recorded is None:
+        return ConfigError(f"no limit is recorded at {directory}: give permits= to the semaphore")
+    if asked not in (None, recorded):
+        return LimitMismatchError(directory, asked or 0, recorded)
+    return ConfigError(f"permits={weight} can never be granted by {directory}, which has {recorded}")
 
 
 def no_answer(call: AcquireCall) -> ConnectionLostError:

@@ -9,7 +9,7 @@ from zkcoord import queues
 from zkcoord._core.messages import Stop
 from zkcoord._core.queue import find_conflicts
 from zkcoord._default import default_coordinator
-from zkcoord._session.identity import current_thread_owner
+from zkcoord._session.identity import Owner, current_thread_owner
 from zkcoord._session.runner import Cancelled
 from zkcoord._session.session import Waiting
 from zkcoord._session.spec import DEFAULT, AcquireCall, Default, Spec, timeout_s
@@ -66,6 +66,9 @@ class Lock:
         On the server: nothing of ours remains after an error, as soon as the connection is back; Ctrl-C and any other
         exception included.
         """
+        return self._wait(timeout)
+
+    def _wait(self, timeout: float | Default | None) -> Grant:
         limit_s = self._spec.timeout_s if isinstance(timeout, Default) else timeout_s("timeout", timeout)
         grant = self._acquire(limit_s, is_none_if_busy=False)
         assert grant is not None
@@ -85,6 +88,9 @@ class Lock:
             AcquireCancelledError, AlreadyHeldError, QueueConflictError, SequenceExhaustedError, ConfigError,
                 ForeignProcessError: as for `acquire`.
         """
+        return self._try(timeout)
+
+    def _try(self, timeout: float) -> Grant | None:
         limit_s = timeout_s("timeout", timeout)
         try:
             grant = self._acquire(limit_s, is_none_if_busy=True)
@@ -157,7 +163,7 @@ class Lock:
         self, limit_s: float | None, *, is_none_if_busy: bool, is_upgrade: bool = False
     ) -> Grant | None:
         coordinator = self._coordinator()
-        owner = current_thread_owner(self._spec.owner)
+        owner = self._owner()
         ask = AcquireCall(
             coordinator,
             self._spec,
@@ -173,6 +179,9 @@ class Lock:
         if hold is None:
             return None
         return Grant(coordinator, coordinator.session(), self._spec, owner.key, hold)
+
+    def _owner(self) -> Owner:
+        return current_thread_owner(self._spec.owner)
 
     def _owner_key(self) -> str:
         return current_thread_owner(self._spec.owner).key

@@ -1,0 +1,175 @@
+"""`ZkSemaphore`: at most so many at a time, for threads."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import count
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import BadVersionError, NoNodeError
+from kazoo.protocol.serialization import GetChildren, GetData, SetData
+from kazoo.protocol.serialization import Sync as SyncRequest
+from kazoo.security import ACL
+
+from zkcoord._core.limits import decode_limit, encode_limit
+from zkcoord._core.queue import free_permits
+from zkcoord._session import clock
+from zkcoord._session.identity import Owner, current_thread_owner
+from zkcoord._session.requests import LinkLostError
+from zkcoord._session.spec import DEFAULT, Default, check_permits, semaphore_spec, timeout_s, unreachable
+from zkcoord._session.wire import full_path
+from zkcoord._sync.base import Lock
+from zkcoord._sync.driver import call
+from zkcoord._sync.grants import Grant
+from zkcoord.coordinator import Coordinator
+from zkcoord.errors import ConfigError, ConnectionLostError
+
+_serial = count(1)
+
+
+class ZkSemaphore(Lock):
+    """
+    A pool of permits: the permits of all holders together never exceed the limit.
+
+    The limit is recorded on the server, so that all users of a path agree on it. Everybody queues in the order of
+    asking, whatever the number of permits asked for, so nobody starves. An acquire takes all its permits at once or
+    none. A semaphore does not re-enter: each acquire is a member of its own.
+
+    A grant's token names it; it is no fencing token, since several hold at a time.
+
+    Args:
+        path: the semaphore's directory; a persistent node whose data hold the limit. Nothing else belongs into it.
+        permits: the limit. Recorded by whoever comes first; None takes what is recorded.
+        client, timeout, owner, label, acl: as for `ZkLock`.
+
+    Raises:
+        ConfigError: an argument is wrong.
+
+    Source: ``docs/concepts/queue-rules.md``.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        permits: int | None,
+        client: Coordinator | KazooClient | None = None,
+        timeout: float | None = None,
+        owner: str | None = None,
+        label: str | None = None,
+        acl: Sequence[ACL] | None = None,
+    ) -> None:
+        spec = semaphore_spec(path, permits, timeout=timeout, owner=owner, label=label, acl=acl)
+        super().__init__(spec, client)
+
+    def acquire(self, *, timeout: float | Default | None = DEFAULT, permits: int = 1) -> Grant:
+        """
+        Wait for `permits` permits, all at once, and return the grant.
+
+        Raises:
+            LimitMismatchError: the recorded limit is not the one given to the constructor.
+            ConfigError: more permits than the limit, or no limit is recorded and none was given.
+            AcquireTimeoutError, AcquireCancelledError, QueueConflictError, SequenceExhaustedError,
+                ConnectionLostError, ForeignProcessError: as for `ZkLock.acquire`.
+        """
+        return self._of(permits)._wait(timeout)
+
+    def try_acquire(self, *, timeout: float = 0.0, permits: int = 1) -> Grant | None:
+        """
+        Return the grant, or None when those ahead leave too few permits.
+
+        Raises:
+            As `acquire` and `ZkLock.try_acquire`.
+        """
+        return self._of(permits)._try(timeout)
+
+    def available(self, *, timeout: float = 10.0) -> int:
+        """
+        Return how many permits nobody holds now. Waiters are not counted; they come first all the same.
+
+        Args:
+            timeout: most seconds for the reads.
+
+        Raises:
+            ConnectionLostError: no answer in time.
+            ConfigError: no limit is recorded and none was given.
+        """
+        children, limit = self._read(timeout)
+        return free_permits(children, limit)
+
+    def resize(self, permits: int, *, timeout: float = 10.0) -> None:
+        """
+        Record another limit. Growth wakes waiters; a shrink takes nothing back from those who hold.
+
+        Objects made with the old number raise `LimitMismatchError` from then on; ``permits=None`` follows the record.
+
+        Args:
+            permits: the new limit.
+            timeout: most seconds for the requests.
+
+        Raises:
+            ConnectionLostError: no answer in time; it may have been recorded.
+            ConfigError: not a number from 1 to 2147483647, or the semaphore does not exist yet.
+        """
+        limit = check_permits("permits", permits)
+        give_up = clock.now() + (timeout_s("timeout", timeout) or 10.0)
+        coordinator = self._coordinator()
+        session = coordinator.session()
+        path = full_path(session.client, self.path)
+        try:
+            session.wait_connected(give_up - clock.now())
+            while True:
+                _, stat = call(session, GetData(path, None), give_up)
+                try:
+                    call(
+                        session, SetData(path, encode_limit(limit), stat.version), give_up, is_confirmed=True
+                    )
+                except BadVersionError:
+                    continue
+                return
+        except NoNodeError as error:
+            raise ConfigError(
+                f"{self.path} does not exist yet: its first acquire records the limit"
+            ) from error
+        except LinkLostError as error:
+            raise ConnectionLostError(unreachable(coordinator), error.maybe_applied) from error
+
+    def _of(self, permits: int) -> "_Weighted":
+        weight = check_permits("permits", permits)
+        limit = self._spec.rule.limit
+        if limit is not None and weight > limit:
+            raise ConfigError(f"permits={weight} can never be granted by {self.path}, which has {limit}")
+        return _Weighted(self, weight)
+
+    def _read(self, timeout: float) -> tuple[list[str], int]:
+        give_up = clock.now() + (timeout_s("timeout", timeout) or 10.0)
+        coordinator = self._coordinator()
+        session = coordinator.session()
+        path = full_path(session.client, self.path)
+        limit = self._spec.rule.limit
+        children: list[str] = []
+        try:
+            session.wait_connected(give_up - clock.now())
+            call(session, SyncRequest(path), give_up)
+            data, _ = call(session, GetData(path, None), give_up)
+            limit = decode_limit(data) or limit
+            children = call(session, GetChildren(path, None), give_up)
+        except NoNodeError:
+            pass  # nobody has ever acquired it
+        except LinkLostError as error:
+            raise ConnectionLostError(unreachable(coordinator)) from error
+        if limit is None:
+            raise ConfigError(f"no limit is recorded at {self.path}: give permits=")
+        return children, limit
+
+
+class _Weighted(Lock):
+    """One acquire of a semaphore: its permits in the name, an owner of its own, cancelled with the semaphore."""
+
+    def __init__(self, semaphore: ZkSemaphore, weight: int) -> None:
+        spec = semaphore._spec
+        super().__init__(replace(spec, rule=replace(spec.rule, weight=weight)), semaphore._client)
+        self._pending = semaphore._pending
+
+    def _owner(self) -> Owner:
+        thread = current_thread_owner(self._spec.owner)
+        return replace(thread, key=f"{thread.key}/{next(_serial)}")
