@@ -10,6 +10,7 @@ from zkcoord._default import configure
 from zkcoord._session.spec import DEFAULT
 from zkcoord._sync.grants import Grant
 from zkcoord._sync.locks import ZkLock
+from zkcoord._sync.multi import ZkMultiLock
 from zkcoord._sync.read_write import ZkReadWriteLock
 from zkcoord._sync.semaphore import ZkSemaphore
 from zkcoord.coordinator import Coordinator
@@ -52,6 +53,7 @@ __all__ = [
     "UpgradeError",
     "ZkCoordError",
     "ZkLock",
+    "ZkMultiLock",
     "ZkReadWriteLock",
     "ZkSemaphore",
     "configure",

@@ -67,7 +67,7 @@ from zkcoord._core.messages import (
     Watched,
     Won,
 )
-from zkcoord._core.names import Rule, is_exhausted, parse
+from zkcoord._core.names import Rule, is_exhausted, parse, sibling_prefix
 from zkcoord._core.queue import Conflict, Decision, Gone, Granted, Wait, decide, decide_permits, is_busy
 
 
@@ -91,6 +91,7 @@ class _Place:
 
     directory: str
     rule: Rule
+    prefix: str = ""
     node: Node | None = None
     decision: Decision | None = None
 
@@ -192,7 +193,10 @@ class Contender:
         self._prefix = self._places[0].rule.prefix(self._new_uuid())
         for place in self._places:
             place.node = None
-        return [Create(self._prefix, self._number), *self._list_all()]
+            place.prefix = sibling_prefix(self._prefix, place.rule)
+        create = Create(self._prefix, self._number)
+        # The names that a transaction created are known only from its answer; lists go out behind that.
+        return [create, *self._list_all()] if len(self._places) == 1 else [create]
 
     def _restart(self) -> list[Command]:
         """Leave what we have to the janitor and queue again, at the end."""
@@ -235,7 +239,11 @@ class Contender:
             return []
         for place, node in zip(self._places, event.nodes, strict=True):
             place.node = node
-        return self._join()  # the list sent behind the create is on its way
+        joined = self._join()
+        if joined or len(self._places) == 1:
+            return joined  # the list sent behind the create is on its way
+        finds = [Find(index, node.name) for index, node in enumerate(event.nodes) if not node.czxid]
+        return [*finds, *self._list_all()]
 
     def _join(self) -> list[Command]:
         """All our members are known: queue with them, unless they must not stay."""
@@ -244,7 +252,7 @@ class Contender:
             parsed = parse(place.node.name)
             if parsed is None or is_exhausted(parsed.sequence):
                 return self._end(Exhausted(place.directory, parsed.sequence if parsed else -1))
-            if place.node.session != self._session:
+            if place.node.czxid and place.node.session != self._session:
                 return self._restart()
         self.phase = Phase.QUEUED
         return []
@@ -295,13 +303,13 @@ class Contender:
         """Did the create whose answer was lost take effect? With the sync before it the list is conclusive."""
         place = self._places[index]
         found = sorted(
-            (name for name in children if name.startswith(self._prefix)), key=lambda name: name[-10:]
+            (name for name in children if name.startswith(place.prefix)), key=lambda name: name[-10:]
         )
         if not found:
             return self._restart()
         oldest, *others = found
         commands: list[Command] = [
-            Abandon(index, self._prefix, Node(place.directory, name, session=self._session))
+            Abandon(index, place.prefix, Node(place.directory, name, session=self._session))
             for name in others
         ]
         return [*commands, Find(index, oldest)]
@@ -309,7 +317,7 @@ class Contender:
     def _found(self, event: Found) -> list[Command]:
         place = self._places[event.place]
         if self.phase is Phase.RECOVERING:
-            if not event.name.startswith(self._prefix):
+            if not event.name.startswith(place.prefix):
                 return []
             if event.node is None or event.node.session != self._session:
                 return self._restart()
@@ -319,7 +327,12 @@ class Contender:
             return self._join() or self._list_all()
         if not self._is_own(event.name):
             return []
-        return self._restart() if event.node is None or event.node.session != self._session else []
+        if event.node is None or event.node.session != self._session:
+            return self._restart()
+        if place.node is None or place.node.czxid:
+            return []
+        place.node = event.node  # a transaction's member, whose stat was not in its answer
+        return self._advance()
 
     def _fired(self, event: Fired) -> list[Command]:
         if (event.place, event.name) not in self._watching:
@@ -350,7 +363,7 @@ class Contender:
     def _advance(self) -> list[Command]:
         """Act on the decisions, once all of them are in."""
         decisions = [place.decision for place in self._places]
-        if None in decisions:
+        if None in decisions or any(place.node and not place.node.czxid for place in self._places):
             return []
         for index, decision in enumerate(decisions):
             match decision:
@@ -410,7 +423,7 @@ class Contender:
         """Leave nothing: the watch is taken back, and whatever may be on the server goes to the janitor."""
         commands = self._watch(-1, ())
         if self._prefix and self.phase is not Phase.PARENTS:
-            commands += [Abandon(index, self._prefix, place.node) for index, place in enumerate(self._places)]
+            commands += [Abandon(index, place.prefix, place.node) for index, place in enumerate(self._places)]
         return commands
 
     def _end(self, outcome: Outcome) -> list[Command]:

@@ -93,6 +93,13 @@ class Rule:
         return f"_c_{uuid}-{self.marker}"
 
 
+def sibling_prefix(prefix: str, rule: Rule) -> str:
+    """Return the name to create in another directory for the same attempt: the same uuid, that directory's marker."""
+    if rule.dialect == "kazoo":
+        return f"{prefix[:32]}{rule.marker}"
+    return rule.prefix(prefix[3:39])
+
+
 def _exclusive(dialect: str, marker: str, *others: str) -> Rule:
     markers = frozenset((marker, *others))
     return Rule(dialect, marker, markers, markers)

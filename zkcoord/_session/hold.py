@@ -17,6 +17,10 @@ from zkcoord._session.log import get_logger
 log = get_logger("grant")
 
 
+#: Where the registry keeps a hold: path, marker, and the owner's key.
+Key = tuple[str, str, str]
+
+
 class Watchman(Protocol):
     """What a hold needs of its session's guard."""
 
@@ -58,6 +62,7 @@ class Hold:
         self.session = nodes[0].session
         self.granted_at = watchman.now()
         self.grants = 0
+        self.keys: tuple[Key, ...] = ()
         self.stamp = stamp
         self._lease = lease
         self._watchman = watchman

@@ -7,13 +7,19 @@ re-enters, instead of queueing behind itself on the server.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 
-from zkcoord._session.hold import Hold
+from zkcoord._session.hold import Hold, Key
 
-#: Path(s), marker, and the owner's key.
-Key = tuple[str, str, str]
+
+class Claim(Enum):
+    """What `Registry.claim` answers when there is nothing to re-enter."""
+
+    FREE = auto()
+    PENDING = auto()
+    PARTIAL = auto()
 
 
 @dataclass(slots=True)
@@ -34,44 +40,59 @@ class Registry:
     def __len__(self) -> int:
         return len(self._slots)
 
-    def claim(self, key: Key, on_settled: Callable[[], None]) -> Hold | bool:
+    def claim(self, keys: Sequence[Key], on_settled: Callable[[], None]) -> Hold | Claim:
         """
         Re-enter, or begin an acquire.
 
         Args:
-            key: what is acquired, and by whom.
-            on_settled: told once when False was returned and it is worth asking again. From any thread; must not block.
+            keys: what is acquired, and by whom; several for a multi-lock.
+            on_settled: told once after `Claim.PENDING`, when it is worth asking again. From any thread; must not block.
 
         Returns:
-            The live hold, counted once more (give it back with `leave`); True when the caller may acquire now and must
-            call `settle` when that is over; False when another thread is acquiring for the same owner.
+            The live hold, counted once more (give it back with `leave`), when it is the hold of all keys;
+            `Claim.FREE` when the caller may acquire now, and must call `settle` when that is over;
+            `Claim.PENDING` when another thread is acquiring for the same owner;
+            `Claim.PARTIAL` when the owner holds some of the keys, or all but not as one hold.
         """
         with self._lock:
-            slot = self._slots.get(key)
-            if slot is not None and slot.is_pending:
-                slot.waiting.append(on_settled)
-                return False
-            if slot is not None and slot.hold is not None and slot.hold.loss() is None:
-                slot.hold.grants += 1
-                return slot.hold
-            self._slots[key] = _Slot(is_pending=True)
-            return True
+            holds: list[Hold | None] = []
+            for key in keys:
+                slot = self._slots.get(key)
+                if slot is not None and slot.is_pending:
+                    slot.waiting.append(on_settled)
+                    return Claim.PENDING
+                hold = slot.hold if slot is not None else None
+                holds.append(hold if hold is not None and hold.loss() is None else None)
+            first = holds[0]
+            if first is not None and all(hold is first for hold in holds):
+                first.grants += 1
+                return first
+            if any(hold is not None for hold in holds):
+                return Claim.PARTIAL
+            for key in keys:
+                self._slots[key] = _Slot(is_pending=True)
+            return Claim.FREE
 
-    def settle(self, key: Key, hold: Hold | None) -> None:
+    def settle(self, keys: Sequence[Key], hold: Hold | None) -> None:
         """End an acquire begun with `claim`; with its hold, counted once, when it was granted."""
+        waiting: list[Callable[[], None]] = []
         with self._lock:
-            slot = self._slots.get(key)
-            if slot is None or not slot.is_pending:
-                return
-            waiting, slot.waiting = slot.waiting, []
-            slot.is_pending = False
-            if hold is None:
-                del self._slots[key]
-            else:
-                slot.hold = hold
+            for key in keys:
+                slot = self._slots.get(key)
+                if slot is None or not slot.is_pending:
+                    continue
+                waiting += slot.waiting
+                slot.waiting = []
+                slot.is_pending = False
+                if hold is None:
+                    del self._slots[key]
+                else:
+                    slot.hold = hold
+            if hold is not None:
                 hold.grants = 1
+                hold.keys = tuple(keys)
         if hold is not None:
-            hold.on_lost(lambda reason: self._forget(key, hold))
+            hold.on_lost(lambda reason: self._forget(hold))
         for told in waiting:
             told()
 
@@ -82,19 +103,18 @@ class Registry:
             hold = slot.hold if slot is not None else None
             return hold if hold is not None and hold.loss() is None else None
 
-    def leave(self, key: Key, hold: Hold) -> bool:
+    def leave(self, hold: Hold) -> bool:
         """Give one grant back; True when it was the hold's last, which the caller must end now."""
         with self._lock:
             hold.grants -= 1
             if hold.grants:
                 return False
-            slot = self._slots.get(key)
-            if slot is not None and slot.hold is hold:
-                del self._slots[key]
+            self._forget(hold)
             return True
 
-    def _forget(self, key: Key, hold: Hold) -> None:
+    def _forget(self, hold: Hold) -> None:
         with self._lock:
-            slot = self._slots.get(key)
-            if slot is not None and slot.hold is hold:
-                del self._slots[key]
+            for key in hold.keys:
+                slot = self._slots.get(key)
+                if slot is not None and slot.hold is hold:
+                    del self._slots[key]

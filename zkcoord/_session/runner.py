@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, assert_never
 
-from kazoo.exceptions import BadVersionError, NoNodeError
-from kazoo.protocol.serialization import Create2, Exists, GetChildren, GetData, SetData
+from kazoo.exceptions import BadVersionError, NoNodeError, RolledBackError, RuntimeInconsistency
+from kazoo.protocol.serialization import Create as CreateRequest
+from kazoo.protocol.serialization import Create2, Exists, GetChildren, GetData, SetData, Transaction
 from kazoo.protocol.serialization import Sync as SyncRequest
 from kazoo.security import ACL
 
@@ -48,7 +49,7 @@ from zkcoord._core.messages import (
     Watched,
     Won,
 )
-from zkcoord._core.names import Rule
+from zkcoord._core.names import Rule, sibling_prefix
 from zkcoord._session.hold import Hold
 from zkcoord._session.identity import Owner, describe, encode, is_same_owner, with_held_since
 from zkcoord._session.log import get_logger
@@ -166,8 +167,8 @@ class Runner:
         # searched for by name.
         self._session.forget(self)
         for prefix in tuple(self._attempts):
-            for directory, _ in self._places:
-                self._session.janitor.search(directory, prefix)
+            for directory, rule in self._places:
+                self._session.janitor.search(directory, sibling_prefix(prefix, rule))
         for path in self._created:
             self._session.guard.untrack(path)
         for place, name in tuple(self._subscriptions):
@@ -213,8 +214,15 @@ class Runner:
             self._session.watches.release(subscription)
 
     def _send_create(self, prefix: str, number: str) -> None:
-        directory, _ = self._places[0]
         self._attempts.add(prefix)  # before it is sent, so that nothing can fall in between
+        self._data = encode(self._owner, self._label)
+        if len(self._places) == 1:
+            self._create_one(prefix, number)
+        else:
+            self._create_all(prefix)
+
+    def _create_one(self, prefix: str, number: str) -> None:
+        directory, _ = self._places[0]
 
         def answered(reply: tuple[str, Any] | None, error: Exception | None) -> None:
             if reply is not None:
@@ -229,9 +237,41 @@ class Runner:
                 self._refused(directory, error)
 
         path = full_path(self._session.client, f"{directory}/{prefix}{number}")
-        self._data = encode(self._owner, self._label)
         request = Create2(path, self._data, self._acl, EPHEMERAL if number else EPHEMERAL_SEQUENTIAL)
         self._create = self._session.requests.submit(request, answered, is_confirmed=True)
+
+    def _create_all(self, prefix: str) -> None:
+        """
+        One transaction for all places, so that multi-locks stand in the same order everywhere and never deadlock.
+
+        Plain creates, since kazoo cannot read a Create2's reply inside a multi; the stats are read afterwards.
+        """
+        paths = [f"{directory}/{sibling_prefix(prefix, rule)}" for directory, rule in self._places]
+
+        def answered(results: list[Any] | None, error: Exception | None) -> None:
+            failures = [result for result in results or () if isinstance(result, Exception)]
+            if any(isinstance(failure, NoNodeError) for failure in failures):
+                self._attempts.discard(prefix)
+                self.post(ParentMissing(prefix))
+            elif failures:
+                # The bystanders of the refused create come with codes of their own.
+                bystander = RolledBackError | RuntimeInconsistency
+                causes = [failure for failure in failures if not isinstance(failure, bystander)]
+                self._refused(self._places[0][0], (causes or failures)[0])
+            elif results:
+                names = [str(path).rpartition("/")[2] for path in results]
+                nodes = [
+                    Node(directory, name) for (directory, _), name in zip(self._places, names, strict=True)
+                ]
+                self._post_created(prefix, *nodes)
+            else:
+                self._refused(self._places[0][0], error)
+
+        creates = [
+            CreateRequest(full_path(self._session.client, path), self._data, self._acl, EPHEMERAL_SEQUENTIAL)
+            for path in paths
+        ]
+        self._create = self._session.requests.submit(Transaction(creates), answered, is_confirmed=True)
 
     def _post_created(self, prefix: str, *nodes: Node) -> None:
         for node in nodes:

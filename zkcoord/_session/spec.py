@@ -17,9 +17,8 @@ from zkcoord._core.messages import BadLimit, Busy, CompanionGone, Conflicted, Ex
 from zkcoord._core.names import EXCLUSIVE, READ, WRITE, Rule
 from zkcoord._core.names import permits as permit_rule
 from zkcoord._core.paths import normalize
-from zkcoord._session.hold import Hold
+from zkcoord._session.hold import Hold, Key
 from zkcoord._session.identity import Owner
-from zkcoord._session.registry import Key
 from zkcoord._session.runner import Cancelled, HeldElsewhere, Refused, Runner
 from zkcoord._session.session import Waiting
 from zkcoord.coordinator import Coordinator, check_acl, seconds
@@ -69,6 +68,7 @@ class Spec:
 
     Attributes:
         sibling: marker of the other side of a read/write lock; None for a plain lock.
+        more: further directories and their rules, for a multi-lock.
     """
 
     path: str
@@ -79,15 +79,26 @@ class Spec:
     label: str | None
     acl: tuple[ACL, ...] | None
     sibling: str | None = None
+    more: tuple[tuple[str, Rule], ...] = ()
+
+    @property
+    def places(self) -> tuple[tuple[str, Rule], ...]:
+        """Directory and rule of each queue."""
+        return (self.path, self.rule), *self.more
+
+    @property
+    def title(self) -> str:
+        """The path, or all of them, for messages."""
+        return " + ".join(path for path, _ in self.places)
 
     @property
     def is_shared(self) -> bool:
         """Whether holders of this kind share: members like ours do not block us."""
         return self.rule.marker not in self.rule.blockers
 
-    def key(self, owner_key: str) -> Key:
+    def keys(self, owner_key: str) -> tuple[Key, ...]:
         """Where the registry keeps this owner's hold."""
-        return self.path, self.rule.marker, owner_key
+        return tuple((path, rule.marker, owner_key) for path, rule in self.places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +175,28 @@ def read_write_specs(path: object, **options: Any) -> tuple[Spec, Spec]:
     return replace(read, sibling=write.rule.marker), replace(write, sibling=read.rule.marker)
 
 
+def multi_spec(places: Sequence[tuple[str, Rule]], **options: Any) -> Spec:
+    """
+    Check the arguments of a multi-lock, whose places are checked already.
+
+    Raises:
+        ConfigError: no place, one twice, or places of different dialects.
+    """
+    if not places:
+        raise ConfigError("paths is empty: name at least one lock")
+    paths = [path for path, _ in places]
+    twice = sorted({path for path in paths if paths.count(path) > 1})
+    if twice:
+        raise ConfigError(f"paths has {', '.join(twice)} twice: each may be named once")
+    dialects = {rule.dialect for _, rule in places}
+    if len(dialects) > 1:
+        raise ConfigError(
+            f"all locks of a multi-lock must have one dialect, not {' and '.join(sorted(dialects))}"
+        )
+    (path, rule), *more = places
+    return replace(_spec(path, {rule.dialect: rule}, dialect=rule.dialect, **options), more=tuple(more))
+
+
 def semaphore_spec(path: object, permits: object, **options: Any) -> Spec:
     """
     Check the arguments of a semaphore.
@@ -232,7 +265,7 @@ def refusal(call: AcquireCall, outcome: Outcome, runner: Runner, waited_s: float
         case Busy():
             if call.is_none_if_busy:
                 return None
-            return AcquireTimeoutError(spec.path, waited_s, runner.position or 1, runner.blocker)
+            return AcquireTimeoutError(spec.title, waited_s, runner.position or 1, runner.blocker)
         case Conflicted(directory, children):
             return QueueConflictError(directory, children)
         case Exhausted(directory, sequence):
@@ -255,7 +288,7 @@ def refusal(call: AcquireCall, outcome: Outcome, runner: Runner, waited_s: float
 def _stopped(
     call: AcquireCall, why: object, position: int | None, blocker: str | None, waited_s: float
 ) -> ZkCoordError:
-    path = call.spec.path
+    path = call.spec.title
     match why:
         case Cancelled(reason):
             return AcquireCancelledError(path, reason)
@@ -285,7 +318,7 @@ def _bad_limit(spec: Spec, directory: str, recorded: int | None) -> ZkCoordError
 
 def no_answer(call: AcquireCall) -> ConnectionLostError:
     """Return the error for a try that no server answered."""
-    return ConnectionLostError(f"{call.spec.path} was not tried: {unreachable(call.coordinator)}")
+    return ConnectionLostError(f"{call.spec.title} was not tried: {unreachable(call.coordinator)}")
 
 
 def unreachable(coordinator: Coordinator) -> str:

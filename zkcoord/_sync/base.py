@@ -7,6 +7,7 @@ from kazoo.client import KazooClient
 
 from zkcoord import queues
 from zkcoord._core.messages import Stop
+from zkcoord._core.names import Rule
 from zkcoord._core.queue import find_conflicts
 from zkcoord._default import default_coordinator
 from zkcoord._session.identity import Owner, current_thread_owner
@@ -121,14 +122,15 @@ class Lock:
             ConnectionLostError: no answer in time.
             QueueConflictError: the directory has members of another lock library or kind.
         """
+        return self._read_queue(self.path, self._spec.rule, timeout)
+
+    def _read_queue(self, path: str, rule: Rule, timeout: float) -> tuple[queues.Member, ...]:
         limit_s = timeout_s("timeout", timeout)
         coordinator = self._coordinator()
-        members = queues.read_queue(
-            _connected_client(coordinator, limit_s), self.path, timeout=limit_s or 10.0
-        )
-        conflicts = find_conflicts((member.name for member in members), self._spec.rule)
+        members = queues.read_queue(_connected_client(coordinator, limit_s), path, timeout=limit_s or 10.0)
+        conflicts = find_conflicts((member.name for member in members), rule)
         if conflicts:
-            raise QueueConflictError(self.path, conflicts)
+            raise QueueConflictError(path, conflicts)
         return members
 
     def __enter__(self) -> Grant:
@@ -178,7 +180,7 @@ class Lock:
         hold = acquire(ask)
         if hold is None:
             return None
-        return Grant(coordinator, coordinator.session(), self._spec, owner.key, hold)
+        return Grant(coordinator, coordinator.session(), self._spec, hold)
 
     def _owner(self) -> Owner:
         return current_thread_owner(self._spec.owner)

@@ -7,6 +7,7 @@ from zkcoord._core.contender import Contender
 from zkcoord._core.messages import Event, Outcome, Stop, Stopped, Won
 from zkcoord._session import clock, kazoo_private
 from zkcoord._session.hold import Hold
+from zkcoord._session.registry import Claim
 from zkcoord._session.requests import LinkLostError
 from zkcoord._session.runner import Cancelled, Runner
 from zkcoord._session.session import Session
@@ -76,25 +77,29 @@ def acquire(ask: AcquireCall) -> Hold | None:
     started = clock.now()
     give_up = ask.give_up(started)
     registry = ask.coordinator.registry
-    key = ask.spec.key(ask.owner.key)
+    keys = ask.spec.keys(ask.owner.key)
     while True:
         turn = _Turn()
-        claim = registry.claim(key, turn.set)
+        claim = registry.claim(keys, turn.set)
         if isinstance(claim, Hold):
             if ask.spec.is_reentrant:
                 return claim
-            registry.leave(key, claim)
+            registry.leave(claim)
             raise AlreadyHeldError(
-                ask.spec.path, "this owner holds it already, and the lock is not reentrant"
+                ask.spec.title, "this owner holds it already, and the lock is not reentrant"
             )
-        if claim:
+        if claim is Claim.FREE:
             break
+        if claim is Claim.PARTIAL:
+            raise AlreadyHeldError(
+                ask.spec.title, "this owner holds some of it already, or not as one; release that first"
+            )
         _wait_for_turn(ask, session, turn, started, give_up)
     hold = None
     try:
         hold = _contend(ask, session, companion, started, give_up)
     finally:
-        registry.settle(key, hold)
+        registry.settle(keys, hold)
     return hold
 
 
@@ -109,10 +114,10 @@ def _wait_for_turn(
         ask.pending.discard(turn)
         session.forget(turn)
     if isinstance(turn.why, Cancelled):
-        raise AcquireCancelledError(ask.spec.path, turn.why.reason)
+        raise AcquireCancelledError(ask.spec.title, turn.why.reason)
     if not is_settled:
         holder = f"this owner ({ask.owner.name}), acquiring in another thread"
-        raise AcquireTimeoutError(ask.spec.path, clock.now() - started, 1, holder)
+        raise AcquireTimeoutError(ask.spec.title, clock.now() - started, 1, holder)
 
 
 def _contend(
@@ -127,7 +132,7 @@ def _contend(
         results.append((outcome, hold))
         done.set()
 
-    places = [(ask.spec.path, ask.spec.rule)]
+    places = ask.spec.places
     contender = Contender(
         places,
         ask.new_uuid,

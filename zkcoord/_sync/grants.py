@@ -11,7 +11,7 @@ from kazoo.protocol.serialization import CheckVersion, GetChildren
 from kazoo.protocol.serialization import Transaction as TransactionRequest
 
 from zkcoord._core.grant import LossReason, Status
-from zkcoord._core.queue import Conflict, decide
+from zkcoord._core.queue import find_conflicts
 from zkcoord._session import clock, process
 from zkcoord._session.fenced import Operations
 from zkcoord._session.hold import Hold
@@ -102,17 +102,14 @@ class Grant:
     Safety: every method may be called from any thread. In a forked child they raise `ForeignProcessError`.
     """
 
-    def __init__(
-        self, coordinator: Coordinator, session: Session, spec: Spec, owner_key: str, hold: Hold
-    ) -> None:
+    def __init__(self, coordinator: Coordinator, session: Session, spec: Spec, hold: Hold) -> None:
         self._is_released = True  # until it is complete, there is nothing to warn of
-        self.path = spec.path
+        self.path = spec.title
         self.name = hold.nodes[0].name
         self.token = hold.token
         self._coordinator = coordinator
         self._session = session
         self._spec = spec
-        self._key = spec.key(owner_key)
         self._hold = hold
         self._pid = os.getpid()
         self._is_released = False
@@ -134,6 +131,11 @@ class Grant:
             warnings.warn(
                 f"{self!r} was dropped without release() and stays held", ResourceWarning, stacklevel=2
             )
+
+    @property
+    def tokens(self) -> dict[str, int]:
+        """The fencing token of each path; one entry except for a multi-lock, whose tokens are all the same."""
+        return {node.directory: self.token for node in self._hold.nodes}
 
     @property
     def status(self) -> Status:
@@ -190,16 +192,19 @@ class Grant:
         """
         limit_s = timeout_s("timeout", timeout)
         self.check()
-        node = self._hold.nodes[0]
-        check = TransactionRequest([CheckVersion(self._full(node.path), -1)])
+        nodes = self._hold.nodes
+        check = TransactionRequest([CheckVersion(self._full(node.path), -1) for node in nodes])
         answers = self._ask(check, limit_s, is_confirmed=True)
-        if isinstance(answers[0], Exception):
+        refused = next((answer for answer in answers if isinstance(answer, Exception)), None)
+        if refused is not None:
             self._hold.lose(LossReason.DELETED)
-            raise self._lost_error(self._hold.loss() or LossReason.DELETED) from answers[0]
-        children = self._ask(GetChildren(self._full(node.directory), None), limit_s)
-        decision = decide(children, node.name, self._spec.rule)
-        if isinstance(decision, Conflict):
-            raise QueueConflictError(self.path, decision.children)
+            raise self._lost_error(self._hold.loss() or LossReason.DELETED) from refused
+        rules = dict(self._spec.places)
+        for node in nodes:
+            children = self._ask(GetChildren(self._full(node.directory), None), limit_s)
+            conflicts = find_conflicts(children, rules.get(node.directory, self._spec.rule))
+            if conflicts:
+                raise QueueConflictError(node.directory, conflicts)
         self.check()
 
     def on_lost(self, callback: Callable[["Grant", str], object]) -> Callable[[], None]:
@@ -252,7 +257,7 @@ class Grant:
         if self._is_released:
             return False
         self._is_released = True
-        if not self._coordinator.registry.leave(self._key, self._hold):
+        if not self._coordinator.registry.leave(self._hold):
             return self._hold.loss() is None
         done = Signal()
         was_there: list[bool] = []

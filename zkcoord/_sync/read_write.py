@@ -22,7 +22,10 @@ class WriteLock(Lock):
     def _upgrade(self) -> Grant | None:
         held = self._coordinator().registry.find
         owner = self._owner_key()
-        if held((self.path, self._spec.sibling or "", owner)) is None and held(self._spec.key(owner)) is None:
+        if (
+            held((self.path, self._spec.sibling or "", owner)) is None
+            and held(self._spec.keys(owner)[0]) is None
+        ):
             raise NotHeldError(self.path, "this owner holds no read grant to upgrade")
         return self._acquire(0.0, is_none_if_busy=True, is_upgrade=True)
 

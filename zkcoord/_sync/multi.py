@@ -1,0 +1,90 @@
+"""`ZkMultiLock`: several locks as one, without deadlock, for threads."""
+
+from collections.abc import Sequence
+
+from kazoo.client import KazooClient
+from kazoo.security import ACL
+
+from zkcoord import queues
+from zkcoord._core.names import EXCLUSIVE, Rule
+from zkcoord._core.paths import normalize
+from zkcoord._session.spec import multi_spec
+from zkcoord._sync.base import Lock
+from zkcoord._sync.semaphore import ZkSemaphore
+from zkcoord.coordinator import Coordinator
+from zkcoord.errors import ConfigError
+
+
+class ZkMultiLock(Lock):
+    """
+    Several locks acquired as one: all or nothing, under one deadline.
+
+    Its members are created in one transaction, so all multi-locks stand in the same order in every queue they share,
+    and no set of them can wait for each other in a circle, whatever the order of the arguments. Members of single locks
+    queue among them as usual; whoever holds a single lock while waiting for a multi-lock can still build a deadlock.
+
+    All of an owner's paths held as one re-enter; some of them held, or held one by one, is an `AlreadyHeldError`.
+    ``grant.token`` is the token of every one of its paths.
+
+    Args:
+        locks: paths (exclusive locks), or lock objects: `ZkLock`, ``ZkReadWriteLock(…).read`` or ``.write``; in any
+            mix, of one dialect.
+        client, timeout, reentrant, owner, label, acl: as for `ZkLock`; those of the lock objects do not count.
+
+    Raises:
+        ConfigError: an argument is wrong, a path is named twice, or nothing is named.
+
+    Source: ``docs/concepts/queue-rules.md``.
+    """
+
+    def __init__(
+        self,
+        locks: Sequence[str | Lock],
+        *,
+        client: Coordinator | KazooClient | None = None,
+        timeout: float | None = None,
+        reentrant: bool = True,
+        owner: str | None = None,
+        label: str | None = None,
+        acl: Sequence[ACL] | None = None,
+    ) -> None:
+        if isinstance(locks, str | bytes) or not isinstance(locks, Sequence):
+            raise ConfigError(f"locks must be a list of paths and lock objects, not {type(locks).__name__}")
+        spec = multi_spec(
+            [_place(lock) for lock in locks],
+            timeout=timeout,
+            reentrant=reentrant,
+            owner=owner,
+            label=label,
+            acl=acl,
+        )
+        super().__init__(spec, client)
+
+    @property
+    def path(self) -> str:
+        """All paths, for people."""
+        return self._spec.title
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The paths, in the order of the arguments."""
+        return tuple(path for path, _ in self._spec.places)
+
+    def queue(self, *, timeout: float = 10.0) -> tuple[queues.Member, ...]:
+        """
+        Return the holders and waiters of all paths: one path after the other, each oldest first.
+
+        Raises:
+            As `ZkLock.queue`.
+        """
+        return tuple(
+            member for path, rule in self._spec.places for member in self._read_queue(path, rule, timeout)
+        )
+
+
+def _place(lock: object) -> tuple[str, Rule]:
+    if isinstance(lock, str):
+        return normalize(lock, "locks"), EXCLUSIVE["curator"]
+    if not isinstance(lock, Lock) or isinstance(lock, ZkMultiLock | ZkSemaphore):
+        raise ConfigError(f"locks must hold paths and lock objects, not {type(lock).__name__}")
+    return lock._spec.path, lock._spec.rule
