@@ -246,8 +246,9 @@ class Contender:
             return self._create() if all(other.decision for other in self._places) else []
         if self.phase is Phase.RECOVERING:
             return self._recovered(event.place, children)
-        if self.phase is not Phase.QUEUED or place.node is None or place.decision is not None:
+        if self.phase is not Phase.QUEUED or place.decision is not None:
             return []  # the create was refused, or an earlier list has decided and only what it left may go on
+        assert place.node is not None
         place.decision = decide(children, place.node.name, place.rule)
         return self._advance()
 
