@@ -343,7 +343,7 @@ def check_hosts(hosts: object) -> str:
     if not isinstance(hosts, str) or not hosts.strip():
         raise ConfigError(f"hosts must be 'host:port,host:port/chroot', not {hosts!r:.80}")
     try:
-        parsed, _ = collect_hosts(hosts)
+        parsed, _ = collect_hosts(hosts.strip())
     except ValueError as error:
         raise ConfigError(
             f"hosts {hosts!r:.200} cannot be read ({error}): write 'host:port,host:port/chroot'"

@@ -9,7 +9,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.fault.conftest import SESSION_S, MakeCoordinator
-from tests.support.faults import ROOM_S, Background, add_member, members, timed
+from tests.support.faults import ROOM_S, Background, add_member, is_verified, members, timed
 from tests.support.proxy import FaultProxy, Op
 from tests.support.waiting import wait_until
 from tests.support.zookeeper import free_port
@@ -18,7 +18,6 @@ from zkcoord import (
     AcquireTimeoutError,
     ConnectionLostError,
     Coordinator,
-    Grant,
     GrantLostError,
     ZkLock,
 )
@@ -42,15 +41,6 @@ def refused(call: Callable[[], object], error: type[Exception] | tuple[type[Exce
             call()
 
     return timed(run)[0]
-
-
-def is_verified(grant: Grant) -> bool:
-    """Whether the ensemble says so now; False when there is no connection."""
-    try:
-        grant.verify(timeout=1.0)
-    except ConnectionLostError:
-        return False
-    return True
 
 
 # --- acquire

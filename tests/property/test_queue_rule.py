@@ -14,8 +14,8 @@ numbers = st.one_of(st.integers(0, 30), st.integers(0, 2**31 - 1))
 heads = st.sampled_from(["", "_c_a-", "_c_0-", "zz", "lock-", "0000000000"])
 strangers = st.one_of(
     st.sampled_from(
-        "config ready A _x 9999999999 lock-5 latch-x 0 -1 lock- lock-00000000001 a__lock__0000000001"
-        " _c_b-__READ__0000000002 _c_b-permit3-0000000001 lock--000000007".split()
+        "config ready A _x 9999999999 0000000005 0000000006 lock-5 latch-x 0 -1 lock- lock-00000000001"
+        " a__lock__0000000001 _c_b-__READ__0000000002 _c_b-permit3-0000000001 lock--000000007".split()
     ),
     st.text("lock-atch_0159W", max_size=16),
 )
@@ -31,10 +31,10 @@ def is_member(name, marker):
 
 
 def is_strange(name, marker, mine):
-    """Curator would sort it before us though it is no member, or it is another library's member."""
+    """Curator could sort it before us though it is no member, or it is another library's member."""
     others = r"(lock-|latch-|__r?lock__|__READ__|__WRIT__|permit([1-9]\d*)?-)(\d{10}|-\d{9,10})"
     return not is_member(name, marker) and (
-        re.fullmatch(rf".*{others}", name) is not None or curators_key(name, marker) < mine
+        re.fullmatch(rf".*{others}", name) is not None or curators_key(name, marker) <= mine
     )
 
 

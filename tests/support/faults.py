@@ -11,6 +11,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from tests.support.waiting import PATIENCE_S
+from zkcoord import ConnectionLostError, Grant
 
 T = TypeVar("T")
 
@@ -81,3 +82,12 @@ def end_session(victim: KazooClient, hosts: str) -> None:
     usurper.start(timeout=20)
     usurper.stop()
     usurper.close()
+
+
+def is_verified(grant: Grant) -> bool:
+    """Whether the ensemble says so now; False when there is no connection."""
+    try:
+        grant.verify(timeout=1.0)
+    except ConnectionLostError:
+        return False
+    return True

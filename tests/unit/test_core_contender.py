@@ -346,7 +346,9 @@ def test_own_member_missing_from_the_list_queues_again(children):
 def test_own_member_gone_while_waiting_takes_the_watch_back_and_queues_again():
     it = waiting()
 
-    assert [Unwatch(), Abandon(0, P1, node()), Create(P2), List(P2, 0)] == it.handle(OwnGone(node().name))
+    assert [Unwatch(0, other(3)), Abandon(0, P1, node()), Create(P2), List(P2, 0)] == it.handle(
+        OwnGone(node().name)
+    )
     assert [] == it.handle(Fired(0, other(3), True))
 
 
@@ -381,7 +383,7 @@ def test_a_second_answer_to_a_create_changes_nothing():
     it = waiting()
 
     assert [] == it.handle(Created(P1, (node(number=6),)))
-    assert [Unwatch(), Abandon(0, P1, node()), Finish(Stopped("x", 1))] == it.handle(Stop("x"))
+    assert [Unwatch(0, other(3)), Abandon(0, P1, node()), Finish(Stopped("x", 1))] == it.handle(Stop("x"))
 
 
 # --- numbers used up
@@ -486,7 +488,7 @@ def test_a_waiter_whose_member_is_gone_after_a_reconnect_queues_again(found):
     it = waiting()
     it.handle(Up(7))
 
-    assert [Unwatch(), Abandon(0, P1, node()), Create(P2), List(P2, 0)] == it.handle(
+    assert [Unwatch(0, other(3)), Abandon(0, P1, node()), Create(P2), List(P2, 0)] == it.handle(
         Found(0, node().name, found)
     )
 
@@ -513,7 +515,7 @@ def test_a_confirmation_that_was_lost_with_the_connection_needs_a_new_list():
         ("creating", [Abandon(0, P1, None)]),
         ("recovering", [Abandon(0, P1, None)]),
         ("queued", [Abandon(0, P1, node())]),
-        ("waiting", [Unwatch(), Abandon(0, P1, node())]),
+        ("waiting", [Unwatch(0, other(3)), Abandon(0, P1, node())]),
         ("confirming", [Abandon(0, P1, node())]),
     ],
 )
@@ -544,7 +546,7 @@ def test_a_member_created_in_another_session_than_ours_is_not_queued_with():
         ("parents", [], None),
         ("recovering", [Abandon(0, P1, None)], None),
         ("queued", [Abandon(0, P1, node())], None),
-        ("waiting", [Unwatch(), Abandon(0, P1, node())], 1),
+        ("waiting", [Unwatch(0, other(3)), Abandon(0, P1, node())], 1),
         ("confirming", [Abandon(0, P1, node())], 0),
     ],
 )

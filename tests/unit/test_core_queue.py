@@ -2,7 +2,7 @@
 
 import pytest
 
-from zkcoord._core.names import EXCLUSIVE
+from zkcoord._core.names import EXCLUSIVE, Rule
 from zkcoord._core.queue import Conflict, Gone, Granted, Wait, decide, find_conflicts, is_busy
 
 CURATOR = EXCLUSIVE["curator"]
@@ -52,6 +52,17 @@ def test_an_equal_number_is_waited_for():
     assert Wait(lock(5, "twin"), lock(5, "twin"), 1) == decide([ME, lock(5, "twin")], ME, CURATOR)
 
 
+def test_peers_that_are_no_blockers_are_neither_waited_for_nor_a_conflict():
+    readers = Rule("curator", "__READ__", frozenset({"__WRIT__"}), frozenset({"__READ__", "__WRIT__"}))
+    me = "_c_me-__READ__0000000005"
+
+    assert Granted() == decide([me, "_c_a-__READ__0000000004"], me, readers)
+    assert Wait("_c_b-__WRIT__0000000003", "_c_b-__WRIT__0000000003", 1) == decide(
+        [me, "_c_a-__READ__0000000004", "_c_b-__WRIT__0000000003"], me, readers
+    )
+    assert not is_busy(["_c_a-__READ__0000000004"], readers)
+
+
 def test_the_name_in_front_of_the_marker_does_not_count():
     assert Wait("zzz-lock-0000000004", "lock-0000000003", 2) == decide(
         [ME, "lock-0000000003", "zzz-lock-0000000004"], ME, CURATOR
@@ -95,11 +106,12 @@ def test_members_of_another_library_or_kind_are_a_conflict_wherever_they_stand(c
         "lock-",
         "lock-00000000000",
         "0000000004",
+        "0000000005",
         "0000000001lock-lock-",
         "zlock-0000000004x",
     ],
 )
-def test_children_that_curator_would_sort_before_us_are_a_conflict(child):
+def test_children_that_curator_could_sort_before_us_are_a_conflict(child):
     assert Conflict((child,)) == decide([ME, child], ME, CURATOR)
 
 

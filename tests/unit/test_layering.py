@@ -27,6 +27,8 @@ FORBIDDEN = {
     "zkcoord": ("recipes", "tests"),
 }
 ALLOWED = {"zkcoord._core": ("zkcoord.errors", "zkcoord._core")}
+# The embedded server's shell; all other modules of zkcoord.server are as pure as the core.
+SERVER_SHELL = frozenset({"zkcoord.server.transport", "zkcoord.server.link", "zkcoord.server.embedded"})
 CLI_ONLY = frozenset({"click", "rich"})
 # Names that kazoo does not promise to keep: each stands in one file, with a test that fails when kazoo changes it.
 PRIVATE_KAZOO = frozenset(
@@ -98,6 +100,8 @@ def check_imports(module: str, tree: ast.AST, is_package: bool = False) -> list[
 def _breach(module: str, found: Import) -> str | None:
     if is_within(module, "zkcoord._core") and found.top in IMPURE:
         return "the core is pure"
+    if is_within(module, "zkcoord.server") and module not in SERVER_SHELL and found.top in IMPURE:
+        return "the server's inner modules are pure"
     if found.top in CLI_ONLY and not is_within(module, "zkcoord.cli"):
         return "click and rich are only for zkcoord.cli"
     if is_within(module, "recipes"):
@@ -157,6 +161,8 @@ def test_module_keeps_to_the_arrows(path: Path) -> None:
         ("zkcoord._aio.locks", "from zkcoord import _sync"),
         ("zkcoord._session.guard", "import zkcoord._sync.driver"),
         ("zkcoord.server.engine", "from zkcoord._core import names"),
+        ("zkcoord.server.engine", "import time"),
+        ("zkcoord.server.transport", "from zkcoord._session import guard"),
         ("zkcoord.queues", "import rich.table"),
         ("zkcoord.coordinator", "from recipes import barrier"),
         ("recipes.barrier", "from zkcoord._core import names"),
@@ -175,6 +181,7 @@ def test_breach_is_found(module: str, source: str) -> None:
         ("zkcoord._core.queue", "from .names import Dialect\nimport dataclasses"),
         ("zkcoord._sync.locks", "from zkcoord._core import queue\nfrom zkcoord._session import guard"),
         ("zkcoord.cli.render", "import rich.table, click"),
+        ("zkcoord.server.transport", "import selectors\nfrom zkcoord.server.engine import ServerEngine"),
         ("recipes.barrier", "import zkcoord\nimport time"),
     ],
 )

@@ -67,7 +67,7 @@ from zkcoord._core.messages import (
     Watched,
     Won,
 )
-from zkcoord._core.names import Rule, is_exhausted, parse, sibling_prefix
+from zkcoord._core.names import Rule, is_exhausted, parse
 from zkcoord._core.queue import Conflict, Decision, Gone, Granted, Wait, decide, decide_permits, is_busy
 
 
@@ -190,10 +190,11 @@ class Contender:
         if self._companion is not None and self._companion.session != self._session:
             return self._end(CompanionGone())
         self.phase = Phase.CREATING
-        self._prefix = self._places[0].rule.prefix(self._new_uuid())
+        uuid = self._new_uuid()
         for place in self._places:
             place.node = None
-            place.prefix = sibling_prefix(self._prefix, place.rule)
+            place.prefix = place.rule.prefix(uuid)
+        self._prefix = self._places[0].prefix
         create = Create(self._prefix, self._number)
         # The names that a transaction created are known only from its answer; lists go out behind that.
         return [create, *self._list_all()] if len(self._places) == 1 else [create]
@@ -278,8 +279,9 @@ class Contender:
             return self._create() if all(other.decision for other in self._places) else []
         if self.phase is Phase.RECOVERING:
             return self._recovered(event.place, children)
-        if self.phase is not Phase.QUEUED or place.node is None or place.decision is not None:
+        if self.phase is not Phase.QUEUED or place.decision is not None:
             return []  # the create was refused, or an earlier list has decided and only what it left may go on
+        assert place.node is not None
         if place.rule.weight:
             wrong = self._check_limit(event.place, place, event.limit)
             if wrong:

@@ -93,11 +93,12 @@ class Rule:
         return f"_c_{uuid}-{self.marker}"
 
 
-def sibling_prefix(prefix: str, rule: Rule) -> str:
-    """Return the name to create in another directory for the same attempt: the same uuid, that directory's marker."""
-    if rule.dialect == "kazoo":
-        return f"{prefix[:32]}{rule.marker}"
-    return rule.prefix(prefix[3:39])
+def sibling_prefix(prefix: str, first: Rule, rule: Rule) -> str:
+    """Return the name to create in another directory for the same attempt: `prefix`'s uuid with that rule's marker."""
+    uuid = prefix.removesuffix(first.marker)
+    if first.dialect != "kazoo":
+        uuid = uuid.removeprefix("_c_").removesuffix("-")
+    return rule.prefix(uuid)
 
 
 def _exclusive(dialect: str, marker: str, *others: str) -> Rule:

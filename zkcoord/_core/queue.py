@@ -5,7 +5,7 @@ One pass, no sort. Ten-digit numbers compare as text. A member waits for the *ne
 stays it cannot be granted, and when it goes exactly one waiter is woken (ZooKeeper's lock recipe; Curator's
 ``StandardLockInternalsDriver`` watches the same one).
 
-Curator sorts *all* children by the text after the last marker, or by the whole name. A child that it would sort before
+Curator sorts *all* children by the text after the last marker, or by the whole name. A child that it could sort before
 our number, or the member of another library, would see another queue than we do, so it is a conflict and not a guess.
 """
 
@@ -183,4 +183,4 @@ def _is_conflict(name: str, mine: str, rule: Rule) -> bool:
         return True  # another library's member, another kind, or a number past the end of the counter
     at = name.rfind(rule.marker)
     key = name if at < 0 else name[at + len(rule.marker) :]
-    return key < mine and rule.dialect != "kazoo"
+    return key <= mine and rule.dialect != "kazoo"  # of equals, Curator takes the one that is listed first

@@ -56,13 +56,15 @@ def _boot() -> str:
         return ""
 
 
-@cache
 def _library() -> str:
     try:
         return f"zkcoord/{version('zkcoord')}"
     except PackageNotFoundError:
         return "zkcoord/0"
 
+
+# Now, since reading it imports modules; see `process` for what a fork makes of that at a bad moment.
+_LIBRARY = _library()
 
 _process = uuid.uuid4().hex[:12]
 
@@ -107,7 +109,7 @@ def encode(owner: Owner, label: str | None) -> bytes:
             "task": owner.task,
             "owner": owner.name,
             "label": label,
-            "lib": _library(),
+            "lib": _LIBRARY,
             "since": stamp(),
         },
         ensure_ascii=False,

@@ -38,6 +38,7 @@ class _Task:
     on_done: OnDeleted | None
     is_running: bool = False
     was_sent: bool = False
+    connection: int = 0
 
 
 class Janitor:
@@ -49,6 +50,7 @@ class Janitor:
         self._changed = threading.Condition()
         self._tasks: dict[_Task, None] = {}
         self._session = 0
+        self._connections = 0
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -63,8 +65,9 @@ class Janitor:
 
     def up(self, session: int) -> None:
         """Go on with what is open, on a new connection."""
-        self._session = session
         with self._changed:
+            self._session = session
+            self._connections += 1
             tasks = list(self._tasks)
         for task in tasks:
             self._run(task)
@@ -87,6 +90,7 @@ class Janitor:
             if task.is_running or not self._requests.is_up:
                 return
             task.is_running = True
+            task.connection = self._connections
         if task.node is None:
             self._search(task)
             return
@@ -99,7 +103,7 @@ class Janitor:
                     self._strike(task, task.was_sent)  # our own earlier delete may have been the one
                 case LinkLostError():
                     task.was_sent = task.was_sent or error.maybe_applied
-                    task.is_running = False
+                    self._postpone(task)
                 case _:
                     log.warning("delete.refused", path=task.node and task.node.path, error=repr(error))
                     self._strike(task, False)
@@ -112,7 +116,7 @@ class Janitor:
 
         def listed(children: list[str] | None, error: Exception | None) -> None:
             if isinstance(error, LinkLostError):
-                task.is_running = False
+                self._postpone(task)
                 return
             if error is not None and not isinstance(error, NoNodeError):
                 log.warning("search.refused", path=task.directory, error=repr(error))
@@ -124,6 +128,14 @@ class Janitor:
 
         self._requests.submit(Sync(path), lambda value, error: None)
         self._requests.submit(GetChildren(path, None), listed)
+
+    def _postpone(self, task: _Task) -> None:
+        """Leave it to the next connection; unless that has come while we were being told that there is none."""
+        with self._changed:
+            task.is_running = False
+            is_here = task.connection != self._connections
+        if is_here:
+            self._run(task)
 
     def _strike(self, task: _Task, was_deleted: bool) -> None:
         with self._changed:

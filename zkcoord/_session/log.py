@@ -21,7 +21,7 @@ def _render(logger: Any, method: str, event: structlog.typing.EventDict) -> tupl
     text = f"{name} {pairs}".rstrip()
     if exc_info:
         text = f"{text}\n{exc_info}"
-    return (text.replace("%", "%%"),), {"extra": {"zkcoord_event": name, "zkcoord_fields": fields}}
+    return (text,), {"extra": {"zkcoord_event": name, "zkcoord_fields": fields}}
 
 
 def get_logger(name: str) -> structlog.stdlib.BoundLogger:

@@ -5,9 +5,13 @@ A forked child shares its parent's sockets and has none of its threads. It must 
 belongs to the parent refuses to work there. At exit everything is closed within a bound, so that locks are free at once
 and not only when the session runs out: through `atexit`, and in multiprocessing's children, which skip that, through
 its own finalizers.
+
+A module that another thread is just importing at the fork stays half-imported in the child, its import lock held for
+ever. So nothing is imported late: not by us, and not by what a connect needs.
 """
 
 import atexit
+import codecs
 import multiprocessing.util
 import os
 import time
@@ -28,6 +32,8 @@ class Closable(Protocol):
 
     def disinherit(self) -> None: ...
 
+
+codecs.lookup("idna")  # what every look-up of a host's address imports when it is first used
 
 _open: "weakref.WeakSet[Closable]" = weakref.WeakSet()
 _child_hooks: list[Callable[[], None]] = []

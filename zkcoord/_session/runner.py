@@ -167,8 +167,9 @@ class Runner:
         # searched for by name.
         self._session.forget(self)
         for prefix in tuple(self._attempts):
+            first = self._places[0][1]
             for directory, rule in self._places:
-                self._session.janitor.search(directory, sibling_prefix(prefix, rule))
+                self._session.janitor.search(directory, sibling_prefix(prefix, first, rule))
         for path in self._created:
             self._session.guard.untrack(path)
         for place, name in tuple(self._subscriptions):
@@ -246,7 +247,8 @@ class Runner:
 
         Plain creates, since kazoo cannot read a Create2's reply inside a multi; the stats are read afterwards.
         """
-        paths = [f"{directory}/{sibling_prefix(prefix, rule)}" for directory, rule in self._places]
+        first = self._places[0][1]
+        paths = [f"{directory}/{sibling_prefix(prefix, first, rule)}" for directory, rule in self._places]
 
         def answered(results: list[Any] | None, error: Exception | None) -> None:
             failures = [result for result in results or () if isinstance(result, Exception)]

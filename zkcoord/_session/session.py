@@ -113,11 +113,12 @@ class Session:
     def _connect(self, session: int, timeout_s: float, sent: float | None) -> None:
         log.info("session.connected", session=hex(session), timeout_s=timeout_s)
         self.guard.connected(session, timeout_s, sent)
-        self.requests.up()
-        self.janitor.up(session)
         with self._connected:
+            # Together: whoever joins is either told of this connection or finds it up, never both.
+            self.requests.up()
             waiting = list(self._waiting)
             self._connected.notify_all()
+        self.janitor.up(session)
         for runner in waiting:
             runner.post(Up(session))
         self._kick()
