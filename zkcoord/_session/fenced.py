@@ -64,9 +64,9 @@ class Operations:
         fence = [CheckVersion(full_path(self._client, node.path), -1) for node in self._hold.nodes]
         return Transaction([*fence, *self._requests])
 
-    def results(self, answers: list[Any]) -> tuple[Any, ...]:
+    def take(self, answers: list[Any]) -> tuple[Any, ...]:
         """
-        Return the operations' results, in order.
+        Return the operations' results from the server's answers to `request`, in order.
 
         Raises:
             GrantLostError: the hold's member is gone; nothing was applied.

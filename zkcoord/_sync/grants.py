@@ -51,14 +51,14 @@ class Transaction(Operations):
     Writes that only commit while the grant is held. A context manager: leaving it without an error commits.
 
     Attributes:
-        results: after the commit, one result per operation, in order.
+        results: one result per operation, in order; empty before the commit.
     """
 
     def __init__(self, grant: "Grant", timeout: float | None) -> None:
         super().__init__(grant._session.client, grant._hold, grant._coordinator.acl)
         self._grant = grant
         self._timeout_s = timeout_s("timeout", timeout)
-        self.results_: tuple[Any, ...] = ()
+        self.results: tuple[Any, ...] = ()
 
     def __enter__(self) -> Self:
         self._grant.check()
@@ -81,8 +81,8 @@ class Transaction(Operations):
         """
         self._grant.check()
         answers = self._grant._ask(self.request(), self._timeout_s, is_confirmed=True)
-        self.results_ = self.results(answers)
-        return self.results_
+        self.results = self.take(answers)
+        return self.results
 
 
 class Grant:
