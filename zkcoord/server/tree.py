@@ -39,10 +39,16 @@ from zkcoord.server.wire import wrap_int
 
 
 class TreeEvent(NamedTuple):
-    """Something happened to a node: `CREATED`, `DELETED` or `DATA_CHANGED`."""
+    """
+    Something happened to a node: `CREATED`, `DELETED` or `DATA_CHANGED`.
+
+    The ACLs of the node and of its parent decide who may be told.
+    """
 
     type: EventType
     path: str
+    acl: tuple[ACL, ...]
+    parent_acl: tuple[ACL, ...]
 
 
 class Node:
@@ -199,7 +205,7 @@ class DataTree:
                 node = self.nodes[path]
                 node.data, node.version = data, version
                 node.mzxid, node.mtime_ms = transaction.zxid, transaction.time_ms
-                events.append(TreeEvent(EventType.DATA_CHANGED, path))
+                events.append(TreeEvent(EventType.DATA_CHANGED, path, node.acl, ()))
                 return Result(Op.SET_DATA, path=path, stat=node.stat())
             case SetNodeACL(path, acl, aversion):
                 node = self.nodes[path]
@@ -229,7 +235,7 @@ class DataTree:
             self.ttl_nodes[change.path] = None
         elif change.owner:
             self.ephemerals.setdefault(change.owner, {})[change.path] = None
-        events.append(TreeEvent(EventType.CREATED, change.path))
+        events.append(TreeEvent(EventType.CREATED, change.path, acl, parent.acl))
         return Result(change.op, path=change.path, stat=node.stat())
 
     def _delete(self, path: str, zxid: int, events: list[TreeEvent]) -> None:
@@ -238,7 +244,7 @@ class DataTree:
         if parent.children is not None:
             parent.children.discard(name)
         parent.pzxid = max(parent.pzxid, zxid)
-        del self.nodes[path]
+        node = self.nodes.pop(path)
         self.containers.pop(path, None)
         self.ttl_nodes.pop(path, None)
-        events.append(TreeEvent(EventType.DELETED, path))
+        events.append(TreeEvent(EventType.DELETED, path, node.acl, parent.acl))
