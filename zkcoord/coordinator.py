@@ -233,7 +233,8 @@ class Coordinator:
         deleted. A client that zkcoord made is stopped; a borrowed one is left as it was found.
 
         Args:
-            timeout: most seconds to wait for the server. When it runs out, the session ends by its own timeout.
+            timeout: most seconds to wait for the server. When it runs out, the session ends by its own timeout; on a
+                borrowed client, whose session goes on, the deletes do too, in the background.
 
         Safety: callable from any thread and any callback, and again.
         """
@@ -254,7 +255,7 @@ class Coordinator:
                 session.janitor.wait_idle(max(0.0, give_up - time.monotonic()))
         if self._is_borrowed:
             if session is not None:
-                session.close()
+                session.close(when_clean=True)
             return
         if not kazoo_private.is_stopped(self._client):
             # kazoo waits for its own threads, ten seconds or more: not on ours.
