@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import socket
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
 from tests.support.zookeeper import first_address
 from zkcoord.server import records as r
-from zkcoord.server.codes import Op
+from zkcoord.server.codes import Code, Op
 from zkcoord.server.requests import (
     MULTI_END,
     MultiRequest,
@@ -31,6 +32,12 @@ OPEN = (r.ACL(31, r.Id("world", "anyone")),)
 # Far more than any answer needs on a busy machine; a missing answer fails the test, it does not hang it.
 ANSWER_TIMEOUT_S = 20.0
 NOTIFICATION = -1
+
+# What the servers of the conformance suite are told: sessions of 1 to 10 seconds.
+TICK_S = 0.5
+
+# Types of watch events.
+CREATED, DELETED, CHANGED, CHILDREN = 1, 2, 3, 4
 
 RESPONSES: dict[int, type[Record]] = {
     Op.CREATE: r.PathResponse,
@@ -227,3 +234,21 @@ def create(
 
 def digest_auth(credentials: str) -> r.AuthPacket:
     return r.AuthPacket(0, "digest", credentials.encode())
+
+
+def path_watch(path: str, watch: bool = False) -> r.PathWatchRequest:
+    return r.PathWatchRequest(path, watch)
+
+
+def events_of(client: RawClient) -> list[tuple[int, str]]:
+    return [(event.type, event.path) for event in client.take_events()]
+
+
+def stat_of(client: RawClient, path: str) -> r.Stat:
+    answer = client.call(Op.EXISTS, path_watch(path))
+    assert answer.error == Code.OK
+    stat: r.Stat = answer.record.stat
+    return stat
+
+
+Connect = Callable[..., RawClient]
