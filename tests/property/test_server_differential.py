@@ -167,3 +167,36 @@ def test_random_operations_look_the_same_on_both(servers: tuple[str, str], steps
 
     assert first_difference(real, embedded) == ""
 
+
+# --- found differences -------------------------------------------------------------------------------------------
+
+UNREADABLE = (r.ACL(30, r.Id("world", "anyone")),)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [
+            Step(0, Op.SYNC, r.NullablePathRequest("/\U0001f600")),
+            Step(0, Op.SYNC, raw=b"\0\0\0\x05/\xf0\x9f\x98\x80"),  # the same, encoded properly
+            Step(0, Op.SYNC, raw=b"\0\0\0\x05/\xf0\x9f\xed\xa0"),
+        ],
+        [
+            Step(0, Op.EXISTS, r.PathWatchRequest("/a", True)),
+            Step(0, Op.CREATE, r.CreateRequest("/a", b"", UNREADABLE, 0)),
+            Step(0, Op.GET_CHILDREN, r.PathWatchRequest("", True)),
+            Step(0, Op.DELETE, r.PathVersionRequest("/a", -1)),
+            Step(0, Op.CREATE, r.CreateRequest("/a", b"", OPEN, 0)),
+        ],
+        [
+            Step(0, Op.ADD_WATCH, r.PathTypeRequest("!", 0)),
+            Step(1, Op.CHECK_WATCHES, r.PathTypeRequest("!", 1)),
+            Step(0, Op.REMOVE_WATCHES, r.PathTypeRequest("!", 3)),
+        ],
+    ],
+    ids=["texts beyond U+FFFF", "events on unreadable nodes", "watches on the empty path"],
+)
+def test_found_difference_is_gone(servers: tuple[str, str], steps: list[Step]) -> None:
+    embedded, real = compare(*servers, steps)
+
+    assert first_difference(real, embedded) == ""

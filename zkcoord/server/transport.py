@@ -401,7 +401,9 @@ class Transport:
         return frame(answered + b"\0" if link.is_modern else answered)  # readOnly: no
 
     def _send(self, link: Link) -> None:
-        if not link.is_mute or link.is_closing:
+        if link.is_closing and link.is_mute:
+            link.outbox.clear()  # silence to the end
+        if not link.is_mute:
             try:
                 link.drain()
             except BlockingIOError:

@@ -68,8 +68,8 @@ class WatchTable:
             self._set_mode(watcher, path, Mode.ONE_SHOT)
 
     def contains(self, path: str) -> bool:
-        """Whether anybody watches exactly this path."""
-        return path in self.by_path
+        """Whether anybody watches exactly this path. Nobody is ever found at "", though one may watch there."""
+        return path != "" and path in self.by_path
 
     def fire(self, path: str, type_: EventType) -> list[int]:
         """

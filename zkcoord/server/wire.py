@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 
 _INT = Struct(">i")
 _LONG = Struct(">q")
-_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf](?:[\x80-\xbf]|\Z)")
 _REPLACEMENT = "\ufffd".encode()
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 
