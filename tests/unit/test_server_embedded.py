@@ -16,13 +16,14 @@ from zkcoord.server.codes import Code, Op
 
 
 def test_context_manager_serves_and_ends_its_thread() -> None:
+    before = set(threading.enumerate())  # other tests may have servers of their own
     with EmbeddedServer() as server:
         assert server.hosts == f"127.0.0.1:{server.port}"
         with RawClient(server.hosts) as client:
             assert Code.OK == client.call(Op.EXISTS, path_watch("/")).error
-        assert "zkcoord-server" in [thread.name for thread in threading.enumerate()]
+        assert ["zkcoord-server"] == [thread.name for thread in set(threading.enumerate()) - before]
 
-    assert "zkcoord-server" not in [thread.name for thread in threading.enumerate()]
+    assert set() == set(threading.enumerate()) - before
     with pytest.raises(OSError):
         socket.create_connection(("127.0.0.1", server.port), 1)
 

@@ -198,7 +198,7 @@ class Watches:
         """
         told: list[WatchEvent] = []
         for path in data:
-            node = tree.nodes.get(path)
+            node = tree.find(path)
             if node is None:
                 told.append(WatchEvent(watcher, EventType.DELETED, path))
             elif node.mzxid > relative_zxid:
@@ -206,12 +206,12 @@ class Watches:
             else:
                 self.data.add(path, watcher)
         for path in exist:
-            if path in tree.nodes:
+            if tree.find(path) is not None:
                 told.append(WatchEvent(watcher, EventType.CREATED, path))
             else:
                 self.data.add(path, watcher)
         for path in child:
-            node = tree.nodes.get(path)
+            node = tree.find(path)
             if node is None:
                 told.append(WatchEvent(watcher, EventType.DELETED, path))
             elif node.pzxid > relative_zxid:
