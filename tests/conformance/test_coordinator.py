@@ -360,3 +360,21 @@ def test_callback_that_blocks_or_fails_does_not_hold_up_the_others(
 
     assert "ZeroDivisionError" in caplog.text
     go_on.set()
+
+
+# --- starting
+
+
+@pytest.mark.parametrize("round_", range(10))
+def test_many_threads_may_be_the_first(make_coordinator: MakeCoordinator, root: str, round_: int) -> None:
+    """kazoo hangs in a second start(), so exactly one of those who come together may start it."""
+    coordinator = make_coordinator()
+    gate = threading.Barrier(8)
+
+    def first(number: int) -> bool:
+        gate.wait(PATIENCE_S)
+        lock = ZkLock(f"{root}/{round_}-{number}", client=coordinator, timeout=PATIENCE_S)
+        return lock.acquire().release()
+
+    results = [in_thread(lambda number=number: first(number)) for number in range(8)]
+    assert [True] * 8 == [result.result(PATIENCE_S) for result in results]

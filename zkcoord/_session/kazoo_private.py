@@ -93,8 +93,18 @@ def is_stopped(client: KazooClient) -> bool:
 
 
 def is_dead(client: KazooClient) -> bool:
-    """Whether the connection thread has ended, by stop() or by an error inside kazoo."""
-    return client._state in (KeeperState.CLOSED, KeeperState.AUTH_FAILED)
+    """
+    Whether the connection thread has ended: by an error inside kazoo, a refused authentication, or stop().
+
+    The thread itself is asked, since a client that is just starting has the state of one that has ended.
+    """
+    routine = client._connection._connection_routine
+    return routine is not None and not routine.is_alive()
+
+
+def is_expired(client: KazooClient) -> bool:
+    """Whether the server has said that the session has ended by its timeout; for the state listener."""
+    return client._state == KeeperState.EXPIRED_SESSION
 
 
 def is_read_only(client: KazooClient) -> bool:

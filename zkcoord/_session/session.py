@@ -140,8 +140,8 @@ class Session:
         self.guard.disconnected()
         log.info("session.disconnected", state=state)
         if state == KazooState.LOST:
-            is_stopped = kazoo_private.is_stopped(self.client) or kazoo_private.is_dead(self.client)
-            self.guard.session_ended(LossReason.CLOSED if is_stopped else LossReason.EXPIRED)
+            is_expired = kazoo_private.is_expired(self.client)
+            self.guard.session_ended(LossReason.EXPIRED if is_expired else LossReason.CLOSED)
         self._kick()
 
     def _answered(self, sent: float, arrived: float, is_confirmed: bool) -> None:
