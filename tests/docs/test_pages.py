@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 import zkcoord
 from zkcoord import errors
+from zkcoord._core import lease
 from zkcoord.cli import exit_codes, views
 from zkcoord.cli.app import cli
 from zkcoord.cli.demo_checks import Findings, Kill
@@ -23,6 +25,7 @@ PAGES = [REPOSITORY / "README.md", *sorted(DOCS.rglob("*.md"))]
 ERRORS, CLI, CONFIGURATION = (
     DOCS / "reference" / f"{name}.md" for name in ("errors", "cli", "configuration")
 )
+SESSION_LOSS = DOCS / "concepts" / "session-loss.md"
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FENCED = re.compile(r"^ *```.*?^ *```", re.DOTALL | re.MULTILINE)
@@ -149,6 +152,22 @@ def test_configuration_lists_every_logger_and_event() -> None:
 
     assert {f"zkcoord.{name}" for name in loggers | {"kazoo"}} == first_cells(text)
     assert set() == {event for event in events if f"`{event}`" not in text}
+
+
+def test_usable_times_of_the_page_are_those_of_the_code() -> None:
+    rows = re.findall(
+        r"^\| ([\d.]+) s(?:, `tick_time=([\d.]+)`| \(the default\))? \| (.+) s \| (.+) s \| (.+) s \| (.+) s \|$",
+        section(SESSION_LOSS, "False losses, and how long T should be"),
+        re.MULTILINE,
+    )
+
+    assert 6 == len(rows)
+    for timeout, tick, *shown in rows:
+        timeout_s, tick_s = float(timeout), float(tick) if tick else None
+        parts = lease.pair_gap_s(timeout_s, tick_s), lease.heartbeat_s(timeout_s), lease.margin_s(timeout_s)
+        # The last column is rounded down to a tenth: rather less than more.
+        usable_s = math.floor((timeout_s - sum(parts)) * 10 + 1e-6) / 10
+        assert [*parts, usable_s] == pytest.approx([float(value) for value in shown]), f"T = {timeout}"
 
 
 # --- the command line
