@@ -23,7 +23,8 @@ def configure(**options: Any) -> None:
             environment variable ``ZKCOORD_HOSTS`` counts, else ``127.0.0.1:2181``.
 
     Raises:
-        ConfigError: an argument is wrong, or the default coordinator is in use already.
+        ConfigError: an unknown option, hosts that cannot be read, or the default coordinator is in use already. The
+            values of the other options are checked when the coordinator is made, at the first use.
     """
     global _options
     with _lock:

@@ -62,7 +62,8 @@ class Coordinator:
             was.
         session_timeout: seconds asked for; the ensemble decides (2 to 20 of its ticks by default), and all deadlines
             use what it decided. Ignored for a borrowed client.
-        tick_time: the ensemble's ``tickTime`` in seconds. Only needed above 2.8 s, or to make deadlines longer.
+        tick_time: the ensemble's ``tickTime`` in seconds. Needed above 2.8 s, and where ``minSessionTimeout`` is less
+            than two ticks; otherwise it only makes deadlines a little longer.
         negotiated_timeout: seconds the server granted a borrowed client; only needed if zkcoord cannot find out.
         release_timeout: seconds that a release waits for the server before the delete goes on in the background.
         auth: ``[("digest", "user:password"), …]``, as for kazoo.
