@@ -13,7 +13,7 @@ from kazoo.protocol.serialization import Transaction as TransactionRequest
 from zkcoord._core.grant import LossReason, Status
 from zkcoord._core.queue import Conflict, decide
 from zkcoord._session import clock, process
-from zkcoord._session.fenced import Operations
+from zkcoord._session.fenced import Operations, fence_error
 from zkcoord._session.hold import Hold
 from zkcoord._session.requests import LinkLostError
 from zkcoord._session.session import Session
@@ -142,6 +142,13 @@ class Grant:
         return Status.RELEASED if self._is_released else self._hold.status()
 
     @property
+    def loss_reason(self) -> str | None:
+        """Why the grant is lost, one of the reasons listed at `GrantLostError`; None while it is not. Local, no I/O."""
+        self._check_process()
+        reason = self._hold.loss()
+        return None if self._is_released or reason is None else reason.value
+
+    @property
     def lost(self) -> LostSignal:
         """The loss, to look at (`is_set`) and to wait for (`wait`)."""
         return LostSignal(self)
@@ -172,7 +179,8 @@ class Grant:
                 self.path,
                 self.token,
                 LossReason.DEADLINE.value,
-                f"{left_s:.2f} s are left, {wanted_s:.2f} s were asked",
+                f"it is held, but surely for {left_s:.2f} s only, and {wanted_s:.2f} s were asked for; a longer session"
+                " timeout gives more",
             )
 
     def verify(self, timeout: float | None = None) -> None:
@@ -186,6 +194,7 @@ class Grant:
             GrantLostError: it is lost.
             NotHeldError: this grant was released.
             ConnectionLostError: no answer came in time; the grant may still be held.
+            ConfigError: the member's acl does not let these credentials look at it.
             QueueConflictError: members of another lock library, which do not see ours, are in the queue.
         """
         limit_s = timeout_s("timeout", timeout)
@@ -194,8 +203,7 @@ class Grant:
         check = TransactionRequest([CheckVersion(self._full(node.path), -1)])
         answers = self._ask(check, limit_s, is_confirmed=True)
         if isinstance(answers[0], Exception):
-            self._hold.lose(LossReason.DELETED)
-            raise self._lost_error(self._hold.loss() or LossReason.DELETED) from answers[0]
+            raise fence_error(self._hold, answers[0]) from answers[0]
         children = self._ask(GetChildren(self._full(node.directory), None), limit_s)
         decision = decide(children, node.name, self._spec.rule)
         if isinstance(decision, Conflict):

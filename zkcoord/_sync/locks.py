@@ -15,7 +15,7 @@ from zkcoord._session import clock
 from zkcoord._session.identity import current_thread_owner
 from zkcoord._session.runner import Cancelled
 from zkcoord._session.session import Waiting
-from zkcoord._session.spec import DEFAULT, AcquireCall, Default, Spec, exclusive_spec, timeout_s
+from zkcoord._session.spec import DEFAULT, AcquireCall, Default, Spec, exclusive_spec, timeout_s, unreachable
 from zkcoord._sync.driver import acquire
 from zkcoord._sync.grants import Grant, leave
 from zkcoord.coordinator import Coordinator, coordinator_for, seconds
@@ -224,5 +224,5 @@ def _new_uuid() -> str:
 
 def _connected_client(coordinator: Coordinator, give_up: float) -> KazooClient:
     if not coordinator.session().wait_connected(max(0.0, give_up - clock.now())):
-        raise ConnectionLostError(f"no ZooKeeper server of {coordinator.hosts} answered in time")
+        raise ConnectionLostError(unreachable(coordinator))
     return coordinator.client
