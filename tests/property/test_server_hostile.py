@@ -137,6 +137,23 @@ def test_memory_stays_bounded_under_masses_of_broken_frames(
     assert [] == [record for record in caplog.records if record.name == "zkcoord.server"]
 
 
+def test_client_that_reads_nothing_is_answered_as_it_reads(server: EmbeddedServer) -> None:
+    requests, size = 2000, 500_000
+    with RawClient(server.hosts) as client, RawClient(server.hosts) as witness:
+        client.call(Op.CREATE, create("/big", bytes(size)))
+        request = struct.pack(">ii", 1, Op.GET_DATA) + bytes(encode(path_watch("/big")))
+        tracemalloc.start()
+        client.sock.sendall(frame(request) * requests)
+        for _ in range(20):
+            assert Code.OK == witness.call(Op.PING).error
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        for _ in range(requests // 20):  # the rest is dropped with the connection
+            assert size == len(client.receive(Op.GET_DATA).record.data)
+
+    assert peak < 32 * 1024 * 1024
+
+
 def _attack(server: EmbeddedServer, dice: random.Random, frames: int) -> None:
     """Send broken frames on connection after connection, reading nothing but what a full pipe needs."""
     sent = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import threading
 
@@ -140,3 +141,23 @@ def test_five_hundred_idle_sessions() -> None:
         assert all(client.call(Op.PING).error == Code.OK for client in clients)
         for client in clients:
             client.close()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_forked_child_holds_no_connection_open() -> None:
+    with EmbeddedServer() as server, RawClient(server.hosts) as client:
+        release_out, release_in = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                server.expire(1)
+            except RuntimeError:  # it says that it does not run here
+                os.read(release_out, 1)
+                os._exit(0)
+            os._exit(1)
+        server.stop()
+        assert client.is_closed_by_server()  # although the child still lives
+        os.write(release_in, b"!")
+        assert 0 == os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        os.close(release_out)
+        os.close(release_in)
