@@ -446,4 +446,5 @@ def _abandon_all() -> None:
         transport.abandon()
 
 
-os.register_at_fork(after_in_child=_abandon_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_abandon_all)
