@@ -22,7 +22,7 @@ def test_context_manager_serves_and_ends_its_thread() -> None:
         assert server.hosts == f"127.0.0.1:{server.port}"
         with RawClient(server.hosts) as client:
             assert Code.OK == client.call(Op.EXISTS, path_watch("/")).error
-        assert ["zkcoord-server"] == [thread.name for thread in set(threading.enumerate()) - before]
+        assert ["embedded-zookeeper"] == [thread.name for thread in set(threading.enumerate()) - before]
 
     assert set() == set(threading.enumerate()) - before
     with pytest.raises(OSError):

@@ -82,7 +82,7 @@ class Transport:
         self._calls: deque[Callable[[], None]] = deque()
         self._gate = threading.Lock()
         self._is_stopping = False
-        self._thread = threading.Thread(target=self._run, name="zkcoord-server", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="embedded-zookeeper", daemon=True)
 
     def start(self) -> None:
         """Listen, and serve on a thread of its own."""
