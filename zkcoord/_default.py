@@ -4,7 +4,7 @@ import threading
 from typing import Any
 
 from zkcoord._session import process
-from zkcoord.coordinator import Coordinator, check_hosts
+from zkcoord.coordinator import Coordinator
 from zkcoord.errors import ConfigError
 
 _lock = threading.Lock()
@@ -23,7 +23,7 @@ def configure(**options: Any) -> None:
             environment variable ``ZKCOORD_HOSTS`` counts, else ``127.0.0.1:2181``.
 
     Raises:
-        ConfigError: an argument is wrong, or the default coordinator is in use already.
+        ConfigError: an unknown option or a wrong value, or the default coordinator is in use already.
     """
     global _options
     with _lock:
@@ -32,8 +32,7 @@ def configure(**options: Any) -> None:
         unknown = set(options) - set(Coordinator.__init__.__kwdefaults__ or {}) - {"hosts"}
         if unknown:
             raise ConfigError(f"configure() does not know {', '.join(sorted(unknown))}")
-        if options.get("hosts") is not None:
-            check_hosts(options["hosts"])
+        Coordinator(**options).close()  # checks every value, and connects to nothing
         _options = dict(options)
 
 

@@ -62,7 +62,8 @@ class Coordinator:
             was.
         session_timeout: seconds asked for; the ensemble decides (2 to 20 of its ticks by default), and all deadlines
             use what it decided. Ignored for a borrowed client.
-        tick_time: the ensemble's ``tickTime`` in seconds. Only needed above 2.8 s, or to make deadlines longer.
+        tick_time: the ensemble's ``tickTime`` in seconds. Needed above 2.8 s, and where ``minSessionTimeout`` is less
+            than two ticks; otherwise it only makes deadlines a little longer.
         negotiated_timeout: seconds the server granted a borrowed client; only needed if zkcoord cannot find out.
         release_timeout: seconds that a release waits for the server before the delete goes on in the background.
         auth: ``[("digest", "user:password"), …]``, as for kazoo.
@@ -217,13 +218,17 @@ class Coordinator:
                 raise ConfigError("the KazooClient was stopped: start it again, or hand in another one")
             assert self._session is not None
             return self._session
-        if self._session is None or kazoo_private.is_dead(self._client):
+        if self._session is None or self._must_start():
             with self._lock:
                 if self._session is None:
                     self._session = self._attach(self._client)
-                if kazoo_private.is_dead(self._client) and not self._closing:
+                if self._must_start() and not self._closing:
                     self._client.start_async()
         return self._session
+
+    def _must_start(self) -> bool:
+        """Whether the client was never started, or its connection thread has died; kazoo hangs when started twice."""
+        return kazoo_private.is_stopped(self._client) or kazoo_private.is_dead(self._client)
 
     def close(self, timeout: float = 5.0) -> None:
         """
@@ -233,7 +238,8 @@ class Coordinator:
         deleted. A client that zkcoord made is stopped; a borrowed one is left as it was found.
 
         Args:
-            timeout: most seconds to wait for the server. When it runs out, the session ends by its own timeout.
+            timeout: most seconds to wait for the server. When it runs out, the session ends by its own timeout; on a
+                borrowed client, whose session goes on, the deletes do too, in the background.
 
         Safety: callable from any thread and any callback, and again.
         """
@@ -254,7 +260,7 @@ class Coordinator:
                 session.janitor.wait_idle(max(0.0, give_up - time.monotonic()))
         if self._is_borrowed:
             if session is not None:
-                session.close()
+                session.close(when_clean=True)
             return
         if not kazoo_private.is_stopped(self._client):
             # kazoo waits for its own threads, ten seconds or more: not on ours.

@@ -30,7 +30,11 @@ def _rebuild(cls: type["ZkCoordError"], args: tuple[object, ...], state: dict[st
 
 
 class ZkCoordError(Exception):
-    """Base of every error of this library."""
+    """
+    Base of every error of this library.
+
+    Raised itself only when the server refuses a request for a reason that has no class here; ``__cause__`` has it.
+    """
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.args, self.__dict__.copy())
@@ -152,7 +156,9 @@ class GrantLostError(ZkCoordError):
         path: the lock's path.
         token: the fencing token of the lost grant.
         reason: "expired" (the server ended the session), "deadline" (no confirmation from the leader in
-            time), "deleted" (the znode was removed by somebody), "revoked", "max_hold" or "closed".
+            time; or less is left than ``check(min_remaining=…)`` asked for), "deleted" (the znode was removed by
+            somebody) or "closed" (with its coordinator, or the borrowed client was stopped). "revoked" and
+            "max_hold" are for later versions.
     """
 
     def __init__(self, path: str, token: int, reason: str, detail: str = "") -> None:

@@ -722,6 +722,18 @@ def test_commit_returns_one_result_per_operation(
         stat, made = tx.commit()
     assert 1 == stat.version
     assert f"{root}/n-" == made[:-10]
+    assert (stat, made) == tx.results
+
+
+def test_results_are_empty_before_the_commit_and_there_after_the_with(
+    coordinator: Coordinator, zk: KazooClient, root: str
+) -> None:
+    zk.create(f"{root}/state", b"old", makepath=True)
+    with ZkLock(f"{root}/lock", client=coordinator) as grant:
+        with grant.transaction() as tx:
+            tx.check(f"{root}/state")
+            assert () == tx.results
+        assert (True,) == tx.results
 
 
 def test_refused_operation_applies_nothing(coordinator: Coordinator, zk: KazooClient, root: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError, UnimplementedError
 from kazoo.protocol.serialization import Create
-from kazoo.security import make_digest_acl
+from kazoo.security import make_acl, make_digest_acl
 
 from tests.conformance.conftest import MakeCoordinator, RunScript
 from tests.conftest import MakeClient
@@ -145,6 +145,21 @@ def test_locks_own_acl_is_used_for_member_and_directory(
     with ZkLock(path, client=coordinator, acl=[*open_to_all, acl]) as grant:
         assert acl in zk.get_acls(path)[0]
         assert acl in zk.get_acls(f"{path}/{grant.name}")[0]
+
+
+def test_acl_without_read_is_no_deletion(coordinator: Coordinator, path: str) -> None:
+    """Nobody may look at such a member, so it cannot be confirmed; that must not be told as a delete."""
+    write_only = make_acl("world", "anyone", create=True, delete=True, write=True)
+    directory = make_acl("world", "anyone", all=True)
+    with ZkLock(path, client=coordinator, acl=[directory]):
+        pass
+    grant = ZkLock(path, client=coordinator, acl=[write_only]).acquire()
+    with pytest.raises(ConfigError, match="acl must give READ"):
+        grant.verify()
+    with pytest.raises(ConfigError, match="acl must give READ"), grant.transaction() as writes:
+        writes.create(f"{path}-written")
+    assert grant.loss_reason is None
+    assert grant.release()
 
 
 def test_acl_that_the_server_does_not_understand_is_named(coordinator: Coordinator, path: str) -> None:

@@ -104,6 +104,12 @@ def test_wrong_timeout_of_a_call_is_named(
     assert zk.exists(root) is None
 
 
+@pytest.mark.parametrize("wrong", [0, None])
+def test_queue_needs_time_to_look(coordinator: Coordinator, root: str, wrong: Any) -> None:
+    with pytest.raises(ConfigError, match="timeout"):
+        ZkLock(f"{root}/lock", client=coordinator).queue(timeout=wrong)
+
+
 @pytest.mark.parametrize(
     ("call", "argument"),
     [

@@ -1,6 +1,7 @@
 """Our kazoo handler: `poll` in the place of `select`, and connects with a bound of their own."""
 
 import contextlib
+import os
 import resource
 import select
 import socket
@@ -69,6 +70,21 @@ def test_the_other_ends_close_is_readable(pair):
     theirs, ours = both([pair[0]], [], [], 0)
 
     assert theirs == ours == ([pair[0]], [], [])
+
+
+def test_an_end_without_data_is_readable_and_a_broken_pipe_writable():
+    with contextlib.ExitStack() as stack:
+        reader, gone_writer = (
+            stack.enter_context(open(fd, mode, 0)) for fd, mode in zip(os.pipe(), ["rb", "wb"], strict=True)
+        )
+        gone_reader, writer = (
+            stack.enter_context(open(fd, mode, 0)) for fd, mode in zip(os.pipe(), ["rb", "wb"], strict=True)
+        )
+        gone_writer.close()
+        gone_reader.close()
+        theirs, ours = both([reader], [writer], [], 0)
+
+        assert theirs == ours == ([reader], [writer], [])
 
 
 def test_no_timeout_waits_until_something_is_ready(pair):

@@ -1,5 +1,7 @@
 """Deletes that must happen: kept over reconnects, struck off with the session, found by name when need be."""
 
+import threading
+
 import pytest
 from kazoo.exceptions import NoAuthError, NoNodeError
 from kazoo.protocol.serialization import Delete, GetChildren, Sync
@@ -7,7 +9,7 @@ from kazoo.protocol.serialization import Delete, GetChildren, Sync
 from tests.support.fake_kazoo import FakeClock, FakeKazoo
 from zkcoord._core.messages import Node
 from zkcoord._session.janitor import Janitor
-from zkcoord._session.requests import Requests
+from zkcoord._session.requests import WINDOW, Requests
 
 NODE = Node("/a", "x-lock-0000000001", session=7)
 
@@ -198,3 +200,25 @@ def test_idle_means_nothing_is_left(rig):
     assert not rig.janitor.wait_idle(0)
     rig.kazoo.answer(True)
     assert rig.janitor.wait_idle(0)
+
+
+def test_a_delete_that_never_left_was_not_the_one_that_removed_the_member(rig):
+    for n in range(WINDOW):
+        rig.requests.submit(n, lambda value, error: None)
+    rig.janitor.delete(NODE, rig.told.append)
+    rig.requests.down()
+    rig.up()
+    rig.kazoo.answer(NoNodeError())
+
+    assert [False] == rig.told
+
+
+def test_whoever_waits_for_idle_is_woken_by_the_last_answer(rig):
+    rig.janitor.delete(NODE)
+    results = []
+    waiter = threading.Thread(target=lambda: results.append(rig.janitor.wait_idle(30)))
+    waiter.start()
+    rig.kazoo.answer(True)
+    waiter.join(10)
+
+    assert [True] == results

@@ -296,3 +296,24 @@ def test_a_callback_may_send_the_next_request(rig):
     rig.kazoo.answer()
 
     assert ["b"] == rig.kazoo.sent
+
+
+def test_the_window_counts_also_what_kazoo_has_written_already(rig):
+    rig.fill()
+    for _ in range(WINDOW):
+        rig.kazoo.take()
+    rig.submit("x")
+
+    assert "x" not in rig.kazoo.sent
+    rig.kazoo.answer()
+    assert "x" == rig.kazoo.sent[-1]
+
+
+def test_what_was_settled_as_lost_is_not_sent_on_the_next_connection(rig):
+    rig.fill()
+    rig.submit("x")
+    rig.requests.down()
+    rig.requests.up()
+    rig.requests.pump()
+
+    assert [] == rig.kazoo.sent

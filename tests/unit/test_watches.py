@@ -198,3 +198,11 @@ def test_an_event_of_an_earlier_watch_does_not_end_the_new_one(rig):
     assert 1 == len(rig.watches)
     rig.kazoo.fire("/a/x", True)
     assert [("new", "fired", True)] == rig.told
+
+
+def test_a_watch_that_kazoo_tells_twice_is_passed_on_once(rig):
+    subscription = rig.armed()
+    rig.watches.fired(subscription.entry, True)
+    rig.watches.fired(subscription.entry, True)
+
+    assert [("w", "fired", True)] == rig.told

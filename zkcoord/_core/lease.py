@@ -26,7 +26,9 @@ SAMPLE_S = 0.01
 #: Subtracted from every deadline: room for timer granularity and for the drift of clock rates over one session time.
 MIN_MARGIN_S = 0.1
 
-#: K when the tick time is not stated; covers tickTime ≤ 2.8 s, with 5 % for the leader's own timers.
+#: The most that K is when the tick time is not stated; covers tickTime ≤ 2.8 s, with 5 % for the leader's own timers.
+#: Where K is T/4 instead, that is half a tick or more as long as a server grants no session of less than two ticks
+#: (``minSessionTimeout``).
 MAX_PAIR_GAP_S = 1.5
 
 

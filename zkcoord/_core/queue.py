@@ -170,6 +170,14 @@ def find_conflicts(names: Iterable[str], rule: Rule) -> tuple[str, ...]:
     )
 
 
+def conflicts_of(names: Iterable[str], me: str, rule: Rule) -> tuple[str, ...]:
+    """Return the children that are in conflict with our member `me`, in name order; as `decide` would."""
+    if rule.weight:
+        return find_conflicts(names, rule)
+    decision = decide(names, me, rule)
+    return decision.children if isinstance(decision, Conflict) else ()
+
+
 def _marker(name: str, rule: Rule) -> str | None:
     """Return which of the rule's own markers a well-formed member carries."""
     number = name[-_DIGITS:]
@@ -181,6 +189,10 @@ def _marker(name: str, rule: Rule) -> str | None:
 def _is_conflict(name: str, mine: str, rule: Rule) -> bool:
     if parse(name) is not None:
         return True  # another library's member, another kind, or a number past the end of the counter
-    at = name.rfind(rule.marker)
-    key = name if at < 0 else name[at + len(rule.marker) :]
+    key = name
+    for marker in sorted(
+        rule.peers
+    ):  # Curator's order: what follows the last __READ__, and of that the last __WRIT__
+        _, _, after = key.rpartition(marker)
+        key = after if marker in key else key
     return key <= mine and rule.dialect != "kazoo"  # of equals, Curator takes the one that is listed first

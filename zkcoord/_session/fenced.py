@@ -9,7 +9,7 @@ its request arrives.
 from typing import Any, Self
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import RolledBackError, RuntimeInconsistency
+from kazoo.exceptions import NoNodeError, RolledBackError, RuntimeInconsistency
 from kazoo.protocol.serialization import CheckVersion, Create, Delete, SetData, Transaction
 from kazoo.security import ACL
 
@@ -17,7 +17,7 @@ from zkcoord._core.grant import LossReason
 from zkcoord._core.paths import normalize
 from zkcoord._session.hold import Hold
 from zkcoord._session.wire import full_path
-from zkcoord.errors import ConfigError, GrantLostError, TransactionError
+from zkcoord.errors import ConfigError, GrantLostError, TransactionError, ZkCoordError
 
 #: What the server answers for operations that were fine but stood beside a refused one.
 _BYSTANDER = (RolledBackError, RuntimeInconsistency)
@@ -64,12 +64,13 @@ class Operations:
         fence = [CheckVersion(full_path(self._client, node.path), -1) for node in self._hold.nodes]
         return Transaction([*fence, *self._requests])
 
-    def results(self, answers: list[Any]) -> tuple[Any, ...]:
+    def take(self, answers: list[Any]) -> tuple[Any, ...]:
         """
-        Return the operations' results, in order.
+        Return the operations' results from the server's answers to `request`, in order.
 
         Raises:
             GrantLostError: the hold's member is gone; nothing was applied.
+            ConfigError: these credentials may not look at the member; nothing was applied.
             TransactionError: an operation was refused; nothing was applied.
         """
         for index, answer in enumerate(answers):
@@ -77,12 +78,8 @@ class Operations:
                 continue
             place = index - len(self._hold.nodes)
             if place < 0:
-                self._hold.lose(LossReason.DELETED)
-                reason = self._hold.loss() or LossReason.DELETED
-                raise GrantLostError(
-                    self._hold.path, self._hold.token, reason.value, "nothing was written"
-                ) from answer
-            raise TransactionError(self._paths[place], place, repr(answer)) from answer
+                raise fence_error(self._hold, answer, "nothing was written") from answer
+            raise TransactionError(self._paths[place], place, _why(answer)) from answer
         return tuple(answers[len(self._hold.nodes) :])
 
     def _add(self, path: str, make: Any) -> Self:
@@ -90,6 +87,43 @@ class Operations:
         self._requests.append(make(full_path(self._client, normal)))
         self._paths.append(normal)
         return self
+
+
+def first_refusal(answers: list[Any]) -> Exception | None:
+    """Return the error of a refused multi that is the cause; the others only tell that they were refused along."""
+    return next(
+        (
+            answer
+            for answer in answers
+            if isinstance(answer, Exception) and not isinstance(answer, _BYSTANDER)
+        ),
+        None,
+    )
+
+
+def fence_error(hold: Hold, error: Exception, detail: str = "") -> ZkCoordError:
+    """Return the error for a refused check of a hold's own member. Only a member that does not exist means a loss."""
+    if isinstance(error, NoNodeError):
+        hold.lose(LossReason.DELETED)
+        return GrantLostError(hold.path, hold.token, (hold.loss() or LossReason.DELETED).value, detail)
+    return ConfigError(
+        f"the server refuses to check the member of {hold.path} ({error!r}): its acl must give READ to these"
+        " credentials, without which no grant can be confirmed"
+    )
+
+
+def _why(error: Exception) -> str:
+    """Say in words what the usual errors mean."""
+    reasons = {
+        "NoNodeError": "the node, or for a create its parent, does not exist",
+        "NodeExistsError": "the node exists already",
+        "BadVersionError": "the node has another version",
+        "NotEmptyError": "the node has children",
+        "NoAuthError": "these credentials may not",
+        "NoChildrenForEphemeralsError": "an ephemeral node cannot have children",
+    }
+    name = type(error).__name__
+    return f"{name}: {reasons[name]}" if name in reasons else repr(error)
 
 
 def _bytes(value: object) -> bytes:

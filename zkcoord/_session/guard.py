@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import NoNodeError
+from kazoo.exceptions import NoAuthError, NoNodeError
 from kazoo.protocol.serialization import CheckVersion, Exists, SetData, Transaction
 
 from zkcoord._core.grant import LossReason
@@ -281,6 +281,10 @@ class Guard:
                     is_ours = self._members.get(path) is on_gone
                 if is_ours:
                     on_gone()
+            elif isinstance(results and results[0], NoAuthError):
+                log.warning(
+                    "heartbeat.refused", path=path, hint="the member's acl must give READ to its owner"
+                )
             elif error is not None:
                 log.debug("heartbeat.failed", error=repr(error))
 

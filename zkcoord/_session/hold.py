@@ -5,6 +5,7 @@ All grants of one owner on one path share it. Whether it is still held is comput
 lease and from what has ended it; the ending itself happens once and is told to whoever waits for it.
 """
 
+import logging
 import threading
 from collections.abc import Callable
 from typing import Protocol
@@ -105,7 +106,10 @@ class Hold:
             callbacks = list(self._on_lost.values())
             self._on_lost.clear()
             self._changed.notify_all()
-        log.warning("grant.lost", path=self.path, token=self.token, reason=reason.value)
+        level = (
+            logging.INFO if reason is LossReason.CLOSED else logging.WARNING
+        )  # closing is what the user asked for
+        log.log(level, "grant.lost", path=self.path, token=self.token, reason=reason.value)
         self._watchman.ended(self)
         for callback in callbacks:
             callback(reason)

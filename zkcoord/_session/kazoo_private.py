@@ -93,8 +93,18 @@ def is_stopped(client: KazooClient) -> bool:
 
 
 def is_dead(client: KazooClient) -> bool:
-    """Whether the connection thread has ended, by stop() or by an error inside kazoo."""
-    return client._state in (KeeperState.CLOSED, KeeperState.AUTH_FAILED)
+    """
+    Whether the connection thread has ended: by an error inside kazoo, a refused authentication, or stop().
+
+    The thread itself is asked, since a client that is just starting has the state of one that has ended.
+    """
+    routine = client._connection._connection_routine
+    return routine is not None and not routine.is_alive()
+
+
+def is_expired(client: KazooClient) -> bool:
+    """Whether the server has said that the session has ended by its timeout; for the state listener."""
+    return client._state == KeeperState.EXPIRED_SESSION
 
 
 def is_read_only(client: KazooClient) -> bool:
@@ -124,25 +134,39 @@ def hook_connect(
     Observe each (re)connect.
 
     Args:
-        client: not yet hooked.
+        client: may have other hooks already.
         before: called before the connect; returns the clock.
         after: called on success, authentication included, with that clock and the negotiated timeout in seconds.
     """
     connection = client._connection
-    original = connection._connect
+    hook = vars(connection).get("_connect")
+    if not isinstance(hook, _ConnectHook):
+        hook = connection._connect = _ConnectHook(connection._connect)
+    hook.observers = (*hook.observers, (before, after))
 
-    def connect(host: str, hostip: str, port: int) -> tuple[float, float]:
-        sent = before()
-        read_ms, connect_ms = original(host, hostip, port)
-        after(sent, read_ms * 1.5 / 1000)  # kazoo reports 2/3 of what was negotiated
+
+def unhook_connect(client: KazooClient, after: Callable[[float, float], None]) -> None:
+    """Undo the `hook_connect` with this `after`; others stay. The last one leaves the client as it was."""
+    hook = vars(client._connection).get("_connect")
+    if isinstance(hook, _ConnectHook):
+        hook.observers = tuple(pair for pair in hook.observers if pair[1] != after)
+        if not hook.observers:
+            del client._connection._connect
+
+
+class _ConnectHook:
+    """Stands before kazoo's ``_connect``, for any number of observers that come and go."""
+
+    def __init__(self, original: Callable[[str, str, int], tuple[float, float]]) -> None:
+        self.observers: tuple[tuple[Callable[[], float], Callable[[float, float], None]], ...] = ()
+        self._original = original
+
+    def __call__(self, host: str, hostip: str, port: int) -> tuple[float, float]:
+        begun = [(after, before()) for before, after in self.observers]
+        read_ms, connect_ms = self._original(host, hostip, port)
+        for after, sent in begun:
+            after(sent, read_ms * 1.5 / 1000)  # kazoo reports 2/3 of what was negotiated
         return read_ms, connect_ms
-
-    connection._connect = connect
-
-
-def unhook_connect(client: KazooClient) -> None:
-    """Undo `hook_connect`."""
-    vars(client._connection).pop("_connect", None)
 
 
 def negotiated_timeout_s(client: KazooClient) -> float | None:

@@ -184,12 +184,24 @@ class Requests:
 
     def down(self) -> None:
         """Settle everything as lost: the connection is gone. On the connection thread."""
+        self._settle_all(is_purged=True)
+
+    def close(self) -> None:
+        """
+        Settle everything as lost, and accept nothing more; from any thread.
+
+        What kazoo's queue has goes out still: taking it back there would race with the connection thread.
+        """
+        self._settle_all(is_purged=False)
+
+    def _settle_all(self, *, is_purged: bool) -> None:
         with self._lock:
             self._is_up = False
             sent, unsent = list(self._outstanding), list(self._backlog)
             self._outstanding.clear()
             self._backlog.clear()
-            kazoo_private.purge(self._client, sent)
+            if is_purged:
+                kazoo_private.purge(self._client, sent)
         for call in sent:
             call.finish(None, LinkLostError(maybe_applied=True))
         for call in unsent:

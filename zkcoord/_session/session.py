@@ -33,6 +33,9 @@ log = get_logger("session")
 #: Tries to read the negotiated timeout of a client that is connected already; a reconnect may get in between.
 _ATTACH_TRIES = 50
 
+#: Between two looks whether a session that is closing has been cleaned up.
+_CLEAN_POLL_S = 0.05
+
 
 class Waiting(Protocol):
     """Somebody who wants to know of connections: a runner."""
@@ -69,6 +72,7 @@ class Session:
         self._unwoken = 0
         self._stopped: Stop | None = None
         self._is_closed = False
+        self._is_closing = False
         self._has_thread = False
         client.add_listener(self._on_state)
         kazoo_private.hook_connect(client, clock.now, self._on_connect)
@@ -114,6 +118,8 @@ class Session:
         log.info("session.connected", session=hex(session), timeout_s=timeout_s)
         self.guard.connected(session, timeout_s, sent)
         with self._connected:
+            if self._is_closed:
+                return
             # Together: whoever joins is either told of this connection or finds it up, never both.
             self.requests.up()
             waiting = list(self._waiting)
@@ -134,8 +140,8 @@ class Session:
         self.guard.disconnected()
         log.info("session.disconnected", state=state)
         if state == KazooState.LOST:
-            is_stopped = kazoo_private.is_stopped(self.client) or kazoo_private.is_dead(self.client)
-            self.guard.session_ended(LossReason.CLOSED if is_stopped else LossReason.EXPIRED)
+            is_expired = kazoo_private.is_expired(self.client)
+            self.guard.session_ended(LossReason.EXPIRED if is_expired else LossReason.CLOSED)
         self._kick()
 
     def _answered(self, sent: float, arrived: float, is_confirmed: bool) -> None:
@@ -194,16 +200,31 @@ class Session:
         self.janitor.delete(first, on_done)
         return True
 
-    def close(self) -> None:
-        """Take hook and listener off the client and end our threads. What was held is lost already."""
+    def close(self, *, when_clean: bool = False) -> None:
+        """
+        Take hook and listener off the client and end our threads. What was held is lost already.
+
+        Args:
+            when_clean: first have the janitor finish, in the background, since that may need a connection. For a client
+                that goes on living: its session would keep our members for as long.
+        """
+        self.callbacks.close()
+        if when_clean and not self._is_clean():
+            self._start_thread()
+            self._is_closing = True
+            self._kick()
+            return
         with self._lock:
             self._is_closed = True
         self.client.remove_listener(self._on_state)
-        kazoo_private.unhook_connect(self.client)
-        self.requests.down()
+        kazoo_private.unhook_connect(self.client, self._on_connect)
+        self.requests.close()
         self.watches.down()
-        self.callbacks.close()
         self._kick()
+
+    def _is_clean(self) -> bool:
+        """Whether nothing of ours is left on the server, or the session that owned it has ended."""
+        return not len(self.janitor) or self.guard.session is None
 
     # --- the guard's thread
 
@@ -225,6 +246,10 @@ class Session:
             except Exception:
                 log.exception("guard.failed")
                 due = clock.now() + 0.1
+            if self._is_closing:
+                if self._is_clean():
+                    self.close()
+                due = min(due, clock.now() + _CLEAN_POLL_S)
             self._kicked.wait(max(0.0, due - clock.now()))
 
     def _kick(self) -> None:

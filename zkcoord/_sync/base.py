@@ -10,14 +10,18 @@ from zkcoord._core.messages import Stop
 from zkcoord._core.names import Rule
 from zkcoord._core.queue import find_conflicts
 from zkcoord._default import default_coordinator
+from zkcoord._session import clock
 from zkcoord._session.identity import Owner, current_thread_owner
 from zkcoord._session.runner import Cancelled
 from zkcoord._session.session import Waiting
-from zkcoord._session.spec import DEFAULT, AcquireCall, Default, Spec, timeout_s
+from zkcoord._session.spec import DEFAULT, AcquireCall, Default, Spec, timeout_s, unreachable
 from zkcoord._sync.driver import acquire
 from zkcoord._sync.grants import Grant, leave
-from zkcoord.coordinator import Coordinator, coordinator_for
+from zkcoord.coordinator import Coordinator, coordinator_for, seconds
 from zkcoord.errors import AcquireTimeoutError, ConnectionLostError, NotHeldError, QueueConflictError
+
+#: Least time for the reads of `queue`, whatever the connecting has left.
+_LAST_LOOK_S = 0.1
 
 
 class Lock:
@@ -116,22 +120,18 @@ class Lock:
         Return holders and waiters, oldest first; empty when there are none.
 
         Args:
-            timeout: most seconds for all reads.
+            timeout: most seconds for everything, connecting included; more than 0.
 
         Raises:
+            ConfigError: `timeout` is wrong, or these credentials may not list the path.
             ConnectionLostError: no answer in time.
             QueueConflictError: the directory has members of another lock library or kind.
         """
-        return self._read_queue(self.path, self._spec.rule, timeout)
-
-    def _read_queue(self, path: str, rule: Rule, timeout: float) -> tuple[queues.Member, ...]:
-        limit_s = timeout_s("timeout", timeout)
-        coordinator = self._coordinator()
-        members = queues.read_queue(_connected_client(coordinator, limit_s), path, timeout=limit_s or 10.0)
-        conflicts = find_conflicts((member.name for member in members), rule)
-        if conflicts:
-            raise QueueConflictError(path, conflicts)
-        return members
+        give_up = clock.now() + seconds("timeout", timeout, is_positive=True)
+        client = _connected_client(self._coordinator(), give_up)
+        return tuple(
+            member for path, rule in self._spec.places for member in _read_queue(client, path, rule, give_up)
+        )
 
     def __enter__(self) -> Grant:
         grant = self.acquire()
@@ -196,7 +196,16 @@ def _new_uuid() -> str:
     return str(uuid.uuid4())
 
 
-def _connected_client(coordinator: Coordinator, limit_s: float | None) -> KazooClient:
-    if not coordinator.session().wait_connected(limit_s or 10.0):
-        raise ConnectionLostError(f"no ZooKeeper server of {coordinator.hosts} answered in time")
+def _connected_client(coordinator: Coordinator, give_up: float) -> KazooClient:
+    if not coordinator.session().wait_connected(max(0.0, give_up - clock.now())):
+        raise ConnectionLostError(unreachable(coordinator))
     return coordinator.client
+
+
+def _read_queue(client: KazooClient, path: str, rule: Rule, give_up: float) -> tuple[queues.Member, ...]:
+    # At least a moment: a connection that came in the last instant still gets an answer or a proper error.
+    members = queues.read_queue(client, path, timeout=max(_LAST_LOOK_S, give_up - clock.now()))
+    conflicts = find_conflicts((member.name for member in members), rule)
+    if conflicts:
+        raise QueueConflictError(path, conflicts)
+    return members

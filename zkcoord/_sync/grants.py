@@ -11,9 +11,9 @@ from kazoo.protocol.serialization import CheckVersion, GetChildren
 from kazoo.protocol.serialization import Transaction as TransactionRequest
 
 from zkcoord._core.grant import LossReason, Status
-from zkcoord._core.queue import find_conflicts
+from zkcoord._core.queue import conflicts_of
 from zkcoord._session import clock, process
-from zkcoord._session.fenced import Operations
+from zkcoord._session.fenced import Operations, fence_error, first_refusal
 from zkcoord._session.hold import Hold
 from zkcoord._session.requests import LinkLostError
 from zkcoord._session.session import Session
@@ -51,14 +51,14 @@ class Transaction(Operations):
     Writes that only commit while the grant is held. A context manager: leaving it without an error commits.
 
     Attributes:
-        results: after the commit, one result per operation, in order.
+        results: one result per operation, in order; empty before the commit.
     """
 
     def __init__(self, grant: "Grant", timeout: float | None) -> None:
         super().__init__(grant._session.client, grant._hold, grant._coordinator.acl)
         self._grant = grant
         self._timeout_s = timeout_s("timeout", timeout)
-        self.results_: tuple[Any, ...] = ()
+        self.results: tuple[Any, ...] = ()
 
     def __enter__(self) -> Self:
         self._grant.check()
@@ -81,8 +81,8 @@ class Transaction(Operations):
         """
         self._grant.check()
         answers = self._grant._ask(self.request(), self._timeout_s, is_confirmed=True)
-        self.results_ = self.results(answers)
-        return self.results_
+        self.results = self.take(answers)
+        return self.results
 
 
 class Grant:
@@ -144,6 +144,13 @@ class Grant:
         return Status.RELEASED if self._is_released else self._hold.status()
 
     @property
+    def loss_reason(self) -> str | None:
+        """Why the grant is lost, one of the reasons listed at `GrantLostError`; None while it is not. Local, no I/O."""
+        self._check_process()
+        reason = self._hold.loss()
+        return None if self._is_released or reason is None else reason.value
+
+    @property
     def lost(self) -> LostSignal:
         """The loss, to look at (`is_set`) and to wait for (`wait`)."""
         return LostSignal(self)
@@ -174,7 +181,8 @@ class Grant:
                 self.path,
                 self.token,
                 LossReason.DEADLINE.value,
-                f"{left_s:.2f} s are left, {wanted_s:.2f} s were asked",
+                f"it is held, but surely for {left_s:.2f} s only, and {wanted_s:.2f} s were asked for; a longer session"
+                " timeout gives more",
             )
 
     def verify(self, timeout: float | None = None) -> None:
@@ -188,6 +196,7 @@ class Grant:
             GrantLostError: it is lost.
             NotHeldError: this grant was released.
             ConnectionLostError: no answer came in time; the grant may still be held.
+            ConfigError: the member's acl does not let these credentials look at it.
             QueueConflictError: members of another lock library, which do not see ours, are in the queue.
         """
         limit_s = timeout_s("timeout", timeout)
@@ -195,14 +204,13 @@ class Grant:
         nodes = self._hold.nodes
         check = TransactionRequest([CheckVersion(self._full(node.path), -1) for node in nodes])
         answers = self._ask(check, limit_s, is_confirmed=True)
-        refused = next((answer for answer in answers if isinstance(answer, Exception)), None)
+        refused = first_refusal(answers)
         if refused is not None:
-            self._hold.lose(LossReason.DELETED)
-            raise self._lost_error(self._hold.loss() or LossReason.DELETED) from refused
+            raise fence_error(self._hold, refused) from refused
         rules = dict(self._spec.places)
         for node in nodes:
             children = self._ask(GetChildren(self._full(node.directory), None), limit_s)
-            conflicts = find_conflicts(children, rules.get(node.directory, self._spec.rule))
+            conflicts = conflicts_of(children, node.name, rules[node.directory])
             if conflicts:
                 raise QueueConflictError(node.directory, conflicts)
         self.check()

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from kazoo.client import KazooClient
 from kazoo.security import ACL
 
-from zkcoord import queues
 from zkcoord._core.names import EXCLUSIVE, Rule
 from zkcoord._core.paths import normalize
 from zkcoord._session.spec import multi_spec
@@ -69,17 +68,6 @@ class ZkMultiLock(Lock):
     def paths(self) -> tuple[str, ...]:
         """The paths, in the order of the arguments."""
         return tuple(path for path, _ in self._spec.places)
-
-    def queue(self, *, timeout: float = 10.0) -> tuple[queues.Member, ...]:
-        """
-        Return the holders and waiters of all paths: one path after the other, each oldest first.
-
-        Raises:
-            As `ZkLock.queue`.
-        """
-        return tuple(
-            member for path, rule in self._spec.places for member in self._read_queue(path, rule, timeout)
-        )
 
 
 def _place(lock: object) -> tuple[str, Rule]:

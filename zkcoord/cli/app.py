@@ -15,6 +15,7 @@ from zkcoord.cli import exit_codes, render, views
 from zkcoord.cli.connect import connected
 from zkcoord.cli.demo_command import demo
 from zkcoord.cli.options import DEFAULT_HOSTS, Settings, common_options
+from zkcoord.cli.serve_command import serve
 from zkcoord.errors import ConfigError, ZkCoordError
 
 
@@ -83,6 +84,7 @@ def _left(ends_at: float) -> float:
 
 
 cli.add_command(demo)
+cli.add_command(serve)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -121,34 +121,37 @@ def _ip_matches(own: str, expression: str) -> bool:
     return wanted >> (_IPV4_BITS - bits) == mine >> (_IPV4_BITS - bits)
 
 
-def check_acl(acl: Sequence[ACL], perm: int, auth: Iterable[Id]) -> None:
+def may(acl: Sequence[ACL], perm: int, auth: Iterable[Id]) -> bool:
     """
-    Check that one of the ids may do something.
+    Whether one of the ids may do something.
 
     Args:
         acl: the node's.
         perm: permission bits; any one of them suffices.
         auth: the connection's ids.
-
-    Raises:
-        OperationError: no auth.
     """
     if acl is OPEN_ACL or not acl:
-        return
+        return True
     for entry in acl:
         if not entry.perms & perm:
             continue
         if entry.id == ANYONE:
-            return
+            return True
         scheme, name = entry.id
         for own in auth:
             if own.scheme != scheme:
                 continue
             if scheme == "digest" and own.id == name:
-                return
+                return True
             if scheme == "ip" and _ip_matches(own.id or "", name or ""):
-                return
-    raise OperationError(Code.NO_AUTH)
+                return True
+    return False
+
+
+def check_acl(acl: Sequence[ACL], perm: int, auth: Iterable[Id]) -> None:
+    """Raises OperationError (no auth) unless one of the ids may do something: see `may`."""
+    if not may(acl, perm, auth):
+        raise OperationError(Code.NO_AUTH)
 
 
 def masked(acl: Iterable[ACL]) -> tuple[ACL, ...]:

@@ -343,7 +343,7 @@ def _check_host(host: str, allow_remote: bool) -> None:
     if not allow_remote:
         raise ConfigError(
             f"host={host!r} can be reached from other machines, and this server is for development and tests: use"
-            " 127.0.0.1, or say allow_remote=True"
+            " 127.0.0.1, or allow it (allow_remote=True, on the command line --allow-remote)"
         )
     warnings.warn(
         f"the embedded ZooKeeper listens on {host}, where other machines can reach it; it is {NOTICE.split(', ')[1]}",

@@ -15,8 +15,8 @@ Source: ZooKeeper 3.8, ``ZooKeeperServer``, ``PrepRequestProcessor.pRequest``, `
 
 from dataclasses import dataclass, field
 
-from zkcoord.server.acl import authenticate
-from zkcoord.server.codes import PING_XID, Code, Op, OperationError
+from zkcoord.server.acl import authenticate, may
+from zkcoord.server.codes import PING_XID, Code, Op, OperationError, Perm
 from zkcoord.server.outputs import Accepted, Close, Notification, Output, Reply
 from zkcoord.server.prepare import WRITES, Asker, prepare, prepare_reap
 from zkcoord.server.records import AuthPacket, ConnectRequest, ConnectResponse, Id, SaslResponse
@@ -319,7 +319,12 @@ class ServerEngine:
         return Reply(link.number, xid, zxid, error, record)
 
     def _notify(self, events: list[WatchEvent]) -> list[Output]:
-        for event in events:
+        outputs: list[Output] = []
+        for watcher, type_, path, acl in events:
+            link = self.connections[watcher]
+            if not may(acl, Perm.READ, link.auth):
+                continue  # since CVE-2024-23944 nobody hears of nodes that he may not read
             self.sent += 1
-            self.connections[event.watcher].sent += 1
-        return [Notification(*event) for event in events]
+            link.sent += 1
+            outputs.append(Notification(watcher, type_, path))
+        return outputs

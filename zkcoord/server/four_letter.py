@@ -82,7 +82,7 @@ def _statistics(question: Question) -> str:
 
 
 def _node_count(engine: ServerEngine) -> int:
-    return len(engine.replica.tree.nodes) - 1  # the root is there twice
+    return engine.replica.tree.count + 1
 
 
 def _links(question: Question) -> list[Connection]:

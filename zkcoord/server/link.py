@@ -3,7 +3,12 @@
 import selectors
 import socket
 
+from zkcoord.server.codes import NOTIFICATION_XID, SYNC_CONNECTED
 from zkcoord.server.faults import Rule
+from zkcoord.server.outputs import Accepted, Notification, Reply
+from zkcoord.server.records import WatcherEvent
+from zkcoord.server.requests import encode_reply
+from zkcoord.server.wire import encode, frame
 
 
 class Link:
@@ -15,6 +20,7 @@ class Link:
         "is_closing",
         "is_connected",
         "is_modern",
+        "is_paused",
         "is_silenced",
         "judged",
         "mask",
@@ -36,6 +42,7 @@ class Link:
         self.is_connected = False  # its connect request was read
         self.is_modern = True  # it wants readOnly in the answer
         self.is_closing = False  # close as soon as the outbox is empty
+        self.is_paused = False  # requests wait in the inbox until it has taken its answers
         self.is_silenced = False  # by a rule for whole connections
         self.stalled_by: Rule | None = None
         self.held_until: float | None = None
@@ -51,6 +58,16 @@ class Link:
     def is_mute(self) -> bool:
         """Whether nothing may be sent now."""
         return self.is_silenced or self.stalled_by is not None
+
+    def encode(self, output: Accepted | Reply | Notification) -> bytes:
+        """Return an output as a frame for this client."""
+        if isinstance(output, Reply):
+            return encode_reply(output.xid, output.zxid, output.error, output.record)
+        if isinstance(output, Notification):
+            event = WatcherEvent(output.type, SYNC_CONNECTED, output.path)
+            return encode_reply(NOTIFICATION_XID, -1, 0, event)
+        answer = encode(output.response)
+        return frame(answer + b"\0" if self.is_modern else answer)  # readOnly: no
 
     def drain(self) -> None:
         """

@@ -79,7 +79,7 @@ class Overlay:
     def exists(self, path: str) -> bool:
         if path in self._changed:
             return self._changed[path] is not None
-        return path in self._tree.nodes
+        return self._tree.find(path) is not None
 
     def view(self, path: str) -> NodeView:
         """Raises OperationError when there is no such node."""
@@ -88,7 +88,7 @@ class Overlay:
             if changed is None:
                 raise OperationError(Code.NO_NODE)
             return changed
-        node = self._tree.nodes.get(path)
+        node = self._tree.find(path)
         if node is None:
             raise OperationError(Code.NO_NODE)
         return NodeView(node.version, node.cversion, node.aversion, node.owner, node.child_count(), node.acl)
@@ -123,7 +123,7 @@ def prepare(tree: DataTree, op: int, body: Record | None, asker: Asker) -> Chang
 
 def prepare_reap(tree: DataTree, path: str) -> Change:
     """Check that a container or TTL node may still be deleted by the server itself."""
-    node = tree.nodes.get(path)
+    node = tree.find(path)
     if node is None:
         return Failed(Code.NO_NODE)
     return Failed(Code.NOT_EMPTY) if node.children else DeleteNode(path)

@@ -83,7 +83,7 @@ class Replica:
 
     def node(self, path: str) -> Node:
         """Raises OperationError when there is no such node."""
-        node = self.tree.nodes.get(path)
+        node = self.tree.find(path)
         if node is None:
             raise OperationError(Code.NO_NODE)
         return node

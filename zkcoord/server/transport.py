@@ -9,26 +9,28 @@ cut off.
 """
 
 import logging
+import os
 import selectors
 import socket
 import struct
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
 
-from zkcoord.server.codes import NOTIFICATION_XID, SYNC_CONNECTED
 from zkcoord.server.engine import ServerEngine
 from zkcoord.server.faults import Action, FaultPlan, Rule, describe, describe_connect
 from zkcoord.server.four_letter import WORD_BYTES, Facts, answer
 from zkcoord.server.link import Link
-from zkcoord.server.outputs import Accepted, Close, Notification, Output, Reply
-from zkcoord.server.records import WatcherEvent
-from zkcoord.server.requests import Request, decode_connect, decode_request, encode_reply
-from zkcoord.server.wire import MalformedError, encode, frame
+from zkcoord.server.outputs import Close, Output
+from zkcoord.server.requests import Request, decode_connect, decode_request
+from zkcoord.server.wire import MalformedError
 
 log = logging.getLogger("zkcoord.server")
+
+_running: "weakref.WeakSet[Transport]" = weakref.WeakSet()
 
 T = TypeVar("T")
 
@@ -37,7 +39,7 @@ LENGTH = struct.Struct(">i")
 BACKLOG = 1024
 # The real server drops connections that have not asked for a session by then (sessionlessCnxnTimeout).
 SESSIONLESS_S = 10.0
-# Stop reading from a client that has this much unread, and cut it off at the second figure (events need no request).
+# Answer no more requests of a client that has this much unread; cut it off at the second figure (events come unasked).
 OUTPUT_PAUSE_BYTES = 4 * 1024 * 1024
 OUTPUT_LIMIT_BYTES = 64 * 1024 * 1024
 # Reset instead of an orderly end: what a refused connection looks like from outside.
@@ -80,7 +82,7 @@ class Transport:
         self._calls: deque[Callable[[], None]] = deque()
         self._gate = threading.Lock()
         self._is_stopping = False
-        self._thread = threading.Thread(target=self._run, name="zkcoord-server", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="embedded-zookeeper", daemon=True)
 
     def start(self) -> None:
         """Listen, and serve on a thread of its own."""
@@ -89,6 +91,7 @@ class Transport:
             sock.setblocking(False)
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._selector.register(self._wake_in, selectors.EVENT_READ)
+        _running.add(self)
         self._thread.start()
 
     def stop(self) -> None:
@@ -141,7 +144,7 @@ class Transport:
             if isinstance(output, Close):
                 link.is_closing = True
             elif link.number != mute:
-                link.outbox += self._encode(output, link)
+                link.outbox += link.encode(output)
                 if len(link.outbox) > OUTPUT_LIMIT_BYTES:
                     self._abort(link, "it does not read its answers")
 
@@ -153,6 +156,23 @@ class Transport:
                 link.stalled_by = None
                 self._pump(link)
             self._dirty[link.number] = link
+
+    def abandon(self) -> None:
+        """
+        Let go of everything in a forked child: the server is the parent's.
+
+        Without it, clients would not notice that the parent closed their connections while the child lives.
+        """
+        self._gate = threading.Lock()  # the parent's may have been held at that moment
+        self._is_stopping = True
+        self._selector.close()  # closes only our reference: the parent's registrations stay
+        for sock in (
+            self._listener,
+            self._wake_in,
+            self._wake_out,
+            *[link.sock for link in self._links.values()],
+        ):
+            sock.close()
 
     # --- the thread ------------------------------------------------------------------------------------------------
 
@@ -172,6 +192,7 @@ class Transport:
             for sock in (self._listener, self._wake_in, self._wake_out):
                 sock.close()
             self._selector.close()
+            _running.discard(self)
 
     def _turn(self) -> None:
         for key, mask in self._selector.select(self._patience()):
@@ -317,6 +338,9 @@ class Transport:
                 del inbox[:end]
             if link.number not in self._links:
                 return
+            if len(link.outbox) > OUTPUT_PAUSE_BYTES:  # a few bytes of request can ask for megabytes
+                link.is_paused = True
+                break
         self._dirty[link.number] = link
 
     def _take(self, link: Link, payload: bytes) -> bool:
@@ -391,17 +415,10 @@ class Transport:
 
     # --- out -------------------------------------------------------------------------------------------------------
 
-    def _encode(self, output: Accepted | Reply | Notification, link: Link) -> bytes:
-        if isinstance(output, Reply):
-            return encode_reply(output.xid, output.zxid, output.error, output.record)
-        if isinstance(output, Notification):
-            event = WatcherEvent(output.type, SYNC_CONNECTED, output.path)
-            return encode_reply(NOTIFICATION_XID, -1, 0, event)
-        answered = encode(output.response)
-        return frame(answered + b"\0" if link.is_modern else answered)  # readOnly: no
-
     def _send(self, link: Link) -> None:
-        if not link.is_mute or link.is_closing:
+        if link.is_closing and link.is_mute:
+            link.outbox.clear()  # silence to the end
+        if not link.is_mute:
             try:
                 link.drain()
             except BlockingIOError:
@@ -412,9 +429,22 @@ class Transport:
         if link.is_closing and not link.outbox:
             self._forget(link)
             return
+        if link.is_paused and len(link.outbox) < OUTPUT_PAUSE_BYTES:
+            link.is_paused = False
+            self._guard(link, self._pump)
+            return  # and back here, since it is dirty again
         mask = 0
-        if not link.is_closing and not link.is_held and len(link.outbox) < OUTPUT_PAUSE_BYTES:
+        if not (link.is_closing or link.is_held or link.is_paused):
             mask |= selectors.EVENT_READ
         if link.outbox and not link.is_mute:
             mask |= selectors.EVENT_WRITE
         link.watch(self._selector, mask)
+
+
+def _abandon_all() -> None:
+    for transport in list(_running):
+        transport.abandon()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_abandon_all)

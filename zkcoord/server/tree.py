@@ -39,10 +39,16 @@ from zkcoord.server.wire import wrap_int
 
 
 class TreeEvent(NamedTuple):
-    """Something happened to a node: `CREATED`, `DELETED` or `DATA_CHANGED`."""
+    """
+    Something happened to a node: `CREATED`, `DELETED` or `DATA_CHANGED`.
+
+    The ACLs of the node and of its parent decide who may be told.
+    """
 
     type: EventType
     path: str
+    acl: tuple[ACL, ...]
+    parent_acl: tuple[ACL, ...]
 
 
 class Node:
@@ -77,7 +83,7 @@ class Node:
         self.czxid = self.mzxid = self.pzxid = zxid
         self.ctime_ms = self.mtime_ms = time_ms
         self.version = self.cversion = self.aversion = 0
-        self.children: set[str] | None = None
+        self.children: dict[str, Node] | None = None
 
     def child_count(self) -> int:
         """How many children there are now."""
@@ -116,28 +122,40 @@ class Node:
 
 class DataTree:
     """
-    All znodes, by path.
+    All znodes.
 
-    The root is there under "" (what is before the slash of its children) and under "/".
+    They hang below one another and know no paths: with a table of paths, a hundred thousand small nodes would take
+    a third more memory.
     """
 
     def __init__(self) -> None:
-        root, system, quota, config = Node(), Node(), Node(), Node(acl=READ_ONLY_ACL)
-        root.children = {"zookeeper"}
-        system.children = {"quota", "config"}
+        config = Node(acl=READ_ONLY_ACL)
         config.aversion = -1
-        self.nodes: dict[str, Node] = {
-            "": root,
-            "/": root,
-            "/zookeeper": system,
-            "/zookeeper/quota": quota,
-            "/zookeeper/config": config,
-        }
+        system = Node()
+        system.children = {"quota": Node(), "config": config}
+        self.root = Node()
+        self.root.children = {"zookeeper": system}
+        #: How many nodes there are, without the root.
+        self.count = 3
         self.last_zxid = 0
         # By session, in order of creation, so that a session's end is the same in every run.
         self.ephemerals: dict[int, dict[str, None]] = {}
         self.containers: dict[str, None] = {}
         self.ttl_nodes: dict[str, None] = {}
+
+    def find(self, path: str) -> Node | None:
+        """Return a node; None when there is none. The root is found at "/" and, as what is before a slash, at ""."""
+        node: Node | None = self.root
+        if path in ("", "/"):
+            return node
+        first, *names = path.split("/")
+        if first:
+            return None
+        for name in names:
+            if node is None or node.children is None:
+                return None
+            node = node.children.get(name)
+        return node
 
     def apply(self, transaction: Transaction) -> tuple[Result, list[TreeEvent]]:
         """
@@ -164,45 +182,57 @@ class DataTree:
         return result, events
 
     def all_children_number(self, path: str) -> int:
-        """Count all nodes below a path."""
-        if path == "/":
-            return len(self.nodes) - 2
-        prefix = path + "/"
-        return sum(1 for other in self.nodes if other.startswith(prefix))
+        """Count all nodes below a path. The real server finds its root below ""."""
+        if path in ("", "/"):
+            return self.count + (path == "")
+        return sum(1 for _ in self._below(self._must_find(path)))
+
+    def _below(self, top: Node) -> Iterator[tuple[str, Node]]:
+        waiting = [top]
+        while waiting:
+            children = waiting.pop().children
+            if children:
+                yield from children.items()
+                waiting += children.values()
+
+    def _must_find(self, path: str) -> Node:
+        node = self.find(path)
+        assert node is not None, path
+        return node
 
     def reapable(self, now_ms: int) -> Iterator[str]:
         """Yield containers that had children and lost them, and TTL nodes past their time."""
         for path in self.containers:
-            node = self.nodes[path]
+            node = self._must_find(path)
             if not node.children and node.cversion > 0:
                 yield path
         for path in self.ttl_nodes:
-            node = self.nodes[path]
+            node = self._must_find(path)
             if not node.children and now_ms - node.mtime_ms > node.owner - TTL_OWNER:
                 yield path
 
     def data_bytes(self) -> int:
-        """Roughly what is kept, as the real server counts it: paths and data."""
-        return sum(len(path) + len(node.data or b"") for path, node in self.nodes.items())
+        """Roughly what is kept: names and data."""
+        return sum(len(name) + len(node.data or b"") for name, node in self._below(self.root))
 
     def _apply_node(self, change: NodeChange, transaction: Transaction, events: list[TreeEvent]) -> Result:
         match change:
             case CreateNode():
                 return self._create(change, transaction, events)
             case DeleteNode(path):
-                owner = self.nodes[path].owner
+                owner = self._must_find(path).owner
                 self._delete(path, transaction.zxid, events)
                 if is_session(owner):
                     del self.ephemerals[owner][path]
                 return Result(Op.DELETE, path=path)
             case SetNodeData(path, data, version):
-                node = self.nodes[path]
+                node = self._must_find(path)
                 node.data, node.version = data, version
                 node.mzxid, node.mtime_ms = transaction.zxid, transaction.time_ms
-                events.append(TreeEvent(EventType.DATA_CHANGED, path))
+                events.append(TreeEvent(EventType.DATA_CHANGED, path, node.acl, ()))
                 return Result(Op.SET_DATA, path=path, stat=node.stat())
             case SetNodeACL(path, acl, aversion):
-                node = self.nodes[path]
+                node = self._must_find(path)
                 node.acl, node.aversion = acl, aversion
                 return Result(Op.SET_ACL, path=path, stat=node.stat())
             case CheckNode(path):
@@ -213,32 +243,32 @@ class DataTree:
 
     def _create(self, change: CreateNode, transaction: Transaction, events: list[TreeEvent]) -> Result:
         parent_path, _, name = change.path.rpartition("/")
-        parent = self.nodes[parent_path]
+        parent = self._must_find(parent_path)
         # Past 2147483647 the count would wrap to negative numbers, which are not larger: it stays for ever.
         if change.parent_cversion > parent.cversion:
             parent.cversion, parent.pzxid = change.parent_cversion, transaction.zxid
         acl = parent.acl if parent.acl == change.acl else change.acl
         node = Node(change.data, acl, change.owner, transaction.zxid, transaction.time_ms)
         if parent.children is None:
-            parent.children = set()
-        parent.children.add(name)
-        self.nodes[change.path] = node
+            parent.children = {}
+        parent.children[name] = node
+        self.count += 1
         if change.owner == CONTAINER_OWNER:
             self.containers[change.path] = None
         elif TTL_OWNER <= change.owner <= TTL_OWNER + MAX_TTL_MS:
             self.ttl_nodes[change.path] = None
         elif change.owner:
             self.ephemerals.setdefault(change.owner, {})[change.path] = None
-        events.append(TreeEvent(EventType.CREATED, change.path))
+        events.append(TreeEvent(EventType.CREATED, change.path, acl, parent.acl))
         return Result(change.op, path=change.path, stat=node.stat())
 
     def _delete(self, path: str, zxid: int, events: list[TreeEvent]) -> None:
         parent_path, _, name = path.rpartition("/")
-        parent = self.nodes[parent_path]
-        if parent.children is not None:
-            parent.children.discard(name)
+        parent = self._must_find(parent_path)
+        assert parent.children is not None
+        node = parent.children.pop(name)
+        self.count -= 1
         parent.pzxid = max(parent.pzxid, zxid)
-        del self.nodes[path]
         self.containers.pop(path, None)
         self.ttl_nodes.pop(path, None)
-        events.append(TreeEvent(EventType.DELETED, path))
+        events.append(TreeEvent(EventType.DELETED, path, node.acl, parent.acl))

@@ -14,6 +14,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from zkcoord.server.codes import Code, EventType, OperationError, WatcherType
+from zkcoord.server.records import ACL
 from zkcoord.server.tree import DataTree, TreeEvent
 
 
@@ -26,11 +27,12 @@ class Mode(IntEnum):
 
 
 class WatchEvent(NamedTuple):
-    """What one watcher (a connection) is told."""
+    """What one watcher (a connection) is told, if it may read what has ``acl`` (none: it may)."""
 
     watcher: int
     type: EventType
     path: str
+    acl: tuple[ACL, ...] = ()
 
 
 class WatchTable:
@@ -66,8 +68,8 @@ class WatchTable:
             self._set_mode(watcher, path, Mode.ONE_SHOT)
 
     def contains(self, path: str) -> bool:
-        """Whether anybody watches exactly this path."""
-        return path in self.by_path
+        """Whether anybody watches exactly this path. Nobody is ever found at "", though one may watch there."""
+        return path != "" and path in self.by_path
 
     def fire(self, path: str, type_: EventType) -> list[int]:
         """
@@ -156,21 +158,22 @@ class Watches:
         """
         Turn what happened into what watchers are told.
 
-        Shapes: in the order in which the events have to be sent.
+        Shapes: in the order in which the events have to be sent. One-shot watches are used up even when the ACL
+        then keeps an event from its watcher.
         """
         told: list[WatchEvent] = []
-        for type_, path in events:
+        for type_, path, acl, parent_acl in events:
             watchers = self.data.fire(path, type_)
-            told += [WatchEvent(watcher, type_, path) for watcher in watchers]
+            told += [WatchEvent(watcher, type_, path, acl) for watcher in watchers]
             if type_ == EventType.DATA_CHANGED:
                 continue
             if type_ == EventType.DELETED:
                 # A client that watched both data and children hears of the end once.
                 also = self.children.fire(path, type_)
-                told += [WatchEvent(watcher, type_, path) for watcher in also if watcher not in watchers]
+                told += [WatchEvent(watcher, type_, path, acl) for watcher in also if watcher not in watchers]
             parent = path[: path.rfind("/")] or "/"
             for watcher in self.children.fire(parent, EventType.CHILDREN_CHANGED):
-                told.append(WatchEvent(watcher, EventType.CHILDREN_CHANGED, parent))
+                told.append(WatchEvent(watcher, EventType.CHILDREN_CHANGED, parent, parent_acl))
         return told
 
     def restore(
@@ -195,7 +198,7 @@ class Watches:
         """
         told: list[WatchEvent] = []
         for path in data:
-            node = tree.nodes.get(path)
+            node = tree.find(path)
             if node is None:
                 told.append(WatchEvent(watcher, EventType.DELETED, path))
             elif node.mzxid > relative_zxid:
@@ -203,12 +206,12 @@ class Watches:
             else:
                 self.data.add(path, watcher)
         for path in exist:
-            if path in tree.nodes:
+            if tree.find(path) is not None:
                 told.append(WatchEvent(watcher, EventType.CREATED, path))
             else:
                 self.data.add(path, watcher)
         for path in child:
-            node = tree.nodes.get(path)
+            node = tree.find(path)
             if node is None:
                 told.append(WatchEvent(watcher, EventType.DELETED, path))
             elif node.pzxid > relative_zxid:

@@ -10,12 +10,16 @@ A frame on the wire is its length (4 bytes) and that many bytes.
 Source: ZooKeeper 3.8, ``zookeeper.jute``, ``BinaryInputArchive``.
 """
 
+import re
 from collections.abc import Callable
 from struct import Struct
 from typing import Any, NamedTuple, TypeVar
 
 _INT = Struct(">i")
 _LONG = Struct(">q")
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf](?:[\x80-\xbf]|\Z)")
+_REPLACEMENT = "\ufffd".encode()
+_ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 
 #: ``jute.maxbuffer``: the longest frame a server takes unless told otherwise.
 DEFAULT_MAX_FRAME_BYTES = 0xFFFFF
@@ -155,12 +159,28 @@ def _write_buffer(out: bytearray, value: bytes | None) -> None:
 
 def _read_nullable_text(reader: Reader) -> str | None:
     data = _read_buffer(reader)
-    # Like Java, which never refuses bad UTF-8 but replaces it.
-    return None if data is None else data.decode("utf-8", "replace")
+    if data is None:
+        return None
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        # Like Java, which never refuses bad UTF-8, and puts one mark for a whole encoded surrogate.
+        return _SURROGATE.sub(_REPLACEMENT, data).decode("utf-8", "replace")
 
 
 def _write_text(out: bytearray, value: str | None) -> None:
-    _write_buffer(out, None if value is None else value.encode("utf-8", "surrogatepass"))
+    if value is None:
+        _write_buffer(out, None)
+        return
+    if not value.isascii():
+        # Java's archive writes UTF-16 units, three bytes each: what is beyond U+FFFF comes out as six bytes.
+        value = _ASTRAL.sub(_surrogates, value)
+    _write_buffer(out, value.encode("utf-8", "surrogatepass"))
+
+
+def _surrogates(match: re.Match[str]) -> str:
+    offset = ord(match[0]) - 0x10000
+    return chr(0xD800 + (offset >> 10)) + chr(0xDC00 + (offset & 0x3FF))
 
 
 def _read_text(reader: Reader) -> str:

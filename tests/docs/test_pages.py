@@ -1,0 +1,212 @@
+"""The pages agree with each other and with the code: links, names, errors, options, JSON keys, exit codes."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+import pytest
+
+import zkcoord
+from zkcoord import errors
+from zkcoord._core import lease
+from zkcoord.cli import exit_codes, views
+from zkcoord.cli.app import cli
+from zkcoord.cli.demo_checks import Findings, Kill
+from zkcoord.queues import LockView, Member
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+DOCS = REPOSITORY / "docs"
+PAGES = [REPOSITORY / "README.md", *sorted(DOCS.rglob("*.md"))]
+ERRORS, CLI, CONFIGURATION = (
+    DOCS / "reference" / f"{name}.md" for name in ("errors", "cli", "configuration")
+)
+SESSION_LOSS = DOCS / "concepts" / "session-loss.md"
+
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+FENCED = re.compile(r"^ *```.*?^ *```", re.DOTALL | re.MULTILINE)
+CODE = re.compile(r"`([^`\n]+)`")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+
+
+def prose(page: Path) -> str:
+    """A page without its code blocks."""
+    return FENCED.sub("", page.read_text("utf-8"))
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    kept = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in HEADING.findall(prose(page)))
+    return {heading.strip().replace(" ", "-") for heading in kept}
+
+
+def section(page: Path, heading: str) -> str:
+    """The text between a heading of the second level and the next one."""
+    parts = re.split(r"^## ", prose(page), flags=re.MULTILINE)
+    found = [part for part in parts if part.partition("\n")[0] == heading]
+    assert 1 == len(found), f"{page.name} needs one section {heading!r}"
+    return found[0]
+
+
+def first_cells(text: str) -> set[str]:
+    """What stands in code quotes in the first column of a text's tables."""
+    rows = (line for line in text.splitlines() if line.startswith("| `"))
+    return {name for row in rows for name in CODE.findall(row.split(" | ")[0])}
+
+
+def page_id(page: Path) -> str:
+    return str(page.relative_to(REPOSITORY))
+
+
+# --- between pages
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_links_lead_somewhere(page: Path) -> None:
+    broken = []
+    for link in LINK.findall(prose(page)):
+        if "://" in link:
+            continue
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            broken.append(link)
+
+    assert [] == broken
+
+
+def test_index_links_to_every_page() -> None:
+    linked = {(DOCS / link).resolve() for link in LINK.findall(prose(DOCS / "README.md"))}
+
+    assert set(DOCS.rglob("*.md")) - {DOCS / "README.md"} == linked
+
+
+# --- names
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_public_names_on_the_page_exist(page: Path) -> None:
+    """Whatever is written as ``zkcoord.name``, or looks like one of our errors, can be imported."""
+    # What kazoo and Python call theirs, as far as pages mention it.
+    foreign = {"ValueError", "TimeoutError", "BadVersionError", "NodeExistsError"}
+    code = CODE.findall(prose(page))
+    dotted = {name for text in code for name in re.findall(r"^zkcoord\.(\w+)", text)}
+    named = {
+        text.removesuffix("()") for text in code if re.fullmatch(r"[A-Z]\w+Error(\(\))?", text)
+    } - foreign
+    modules = {path.stem for path in (REPOSITORY / "zkcoord").iterdir()}
+    loggers = {"session", "acquire", "grant", "janitor", "callbacks", "kazoo"}
+
+    assert set() == named - set(zkcoord.__all__)
+    assert set() == dotted - set(zkcoord.__all__) - modules - loggers - {"__all__"}
+
+
+def test_error_reference_lists_every_error_in_the_order_of_the_tree() -> None:
+    classes = [
+        name
+        for name, value in vars(errors).items()
+        if isinstance(value, type) and issubclass(value, errors.ZkCoordError)
+    ]
+
+    assert classes == re.findall(r"^## (\w+)$", prose(ERRORS), re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", [name for name in zkcoord.__all__ if name.endswith("Error")])
+def test_error_reference_names_fields_and_remedy(name: str) -> None:
+    text = section(ERRORS, name)
+    error = getattr(errors, name)
+    fields = set(inspect.signature(error.__init__).parameters) - {
+        "self",
+        "args",
+        "kwargs",
+        "why",
+        "detail",
+        "message",
+    }
+
+    assert set() == {field for field in fields if f"`{field}`" not in text}
+    assert "- Left on the server:" in text
+    assert "- Do:" in text
+
+
+@pytest.mark.parametrize(
+    ("heading", "value"),
+    [("Coordinator", zkcoord.Coordinator), ("ZkLock", zkcoord.ZkLock)],
+    ids=["Coordinator", "ZkLock"],
+)
+def test_configuration_lists_every_option(heading: str, value: type) -> None:
+    parameters = set(inspect.signature(value).parameters) - {"path"}
+
+    assert parameters == first_cells(section(CONFIGURATION, heading))
+
+
+def test_configuration_lists_every_logger_and_event() -> None:
+    text = section(CONFIGURATION, "Logging")
+    sources = "".join(path.read_text("utf-8") for path in (REPOSITORY / "zkcoord" / "_session").glob("*.py"))
+    loggers = set(re.findall(r'get_logger\("(\w+)"\)', sources))
+    events = set(re.findall(r'log\.(?:debug|info|warning|error|exception)\(\s*"([\w.]+)"', sources))
+
+    assert {f"zkcoord.{name}" for name in loggers | {"kazoo"}} == first_cells(text)
+    assert set() == {event for event in events if f"`{event}`" not in text}
+
+
+def test_usable_times_of_the_page_are_those_of_the_code() -> None:
+    rows = re.findall(
+        r"^\| ([\d.]+) s(?:, `tick_time=([\d.]+)`| \(the default\))? \| (.+) s \| (.+) s \| (.+) s \| (.+) s \|$",
+        section(SESSION_LOSS, "False losses, and how long T should be"),
+        re.MULTILINE,
+    )
+
+    assert 6 == len(rows)
+    for timeout, tick, *shown in rows:
+        timeout_s, tick_s = float(timeout), float(tick) if tick else None
+        parts = lease.pair_gap_s(timeout_s, tick_s), lease.heartbeat_s(timeout_s), lease.margin_s(timeout_s)
+        # The last column is rounded down to a tenth: rather less than more.
+        usable_s = math.floor((timeout_s - sum(parts)) * 10 + 1e-6) / 10
+        assert [*parts, usable_s] == pytest.approx([float(value) for value in shown]), f"T = {timeout}"
+
+
+# --- the command line
+
+COMMANDS = {name: command for name, command in cli.commands.items()}
+SHARED = "Options of every command but `serve`"
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_cli_reference_lists_the_options_that_help_lists(name: str) -> None:
+    context = click.Context(COMMANDS[name], info_name=name, parent=click.Context(cli))
+    offered = set(re.findall(r"(?<=[ ,])--[a-z-]+", COMMANDS[name].get_help(context)))
+    written = first_cells(section(CLI, f"zkcoord {name}"))
+    if name != "serve":
+        written |= first_cells(section(CLI, SHARED))
+
+    assert offered == {option.split(" ")[0] for option in written if option.startswith("--")}
+
+
+def test_cli_reference_has_every_exit_code() -> None:
+    codes = {value for name, value in vars(exit_codes).items() if name.isupper()}
+
+    assert codes == {
+        int(code) for code in re.findall(r"^\| (\d+) \|", section(CLI, "Exit codes"), re.MULTILINE)
+    }
+
+
+def test_cli_reference_has_every_json_key() -> None:
+    member = Member(
+        path="/a", name="n", kind="exclusive", sequence=0, token=1, holds=True, session=1, host=None, pid=None,
+        thread=None, task=None, owner=None, label=None, since=None, held_since=None, raw=b"",
+    )  # fmt: skip
+    now = datetime.now(UTC)
+    queue = views.queue_view([member], "/a", now).objects[0]
+    lock = views.locks_view([LockView("/a", "curator", (member,), 0)], "/", now).objects[0]
+    members, locks = section(CLI, "JSON").split("A lock, as")
+    demo = section(CLI, "zkcoord demo").partition("Keys of the summary:")[2].partition("\n\n")[0]
+
+    assert set(queue) == first_cells(members)
+    assert set(lock) == first_cells(locks)
+    keys = {*Findings.__dataclass_fields__, *Kill.__dataclass_fields__, "took_s"}
+    assert keys == set(CODE.findall(demo)) - {"null"}
