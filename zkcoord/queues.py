@@ -237,7 +237,7 @@ def _limits(client: QueueClient, paths: list[str], deadline: "_Deadline") -> dic
 
 def _limit(answer: Pending[tuple[bytes, Stat]], deadline: "_Deadline") -> int | None:
     try:
-        return decode_limit(deadline.answer(answer)[0])
+        return decode_limit(deadline.answer(answer)[0]) or None
     except (NoNodeError, NoAuthError):
         return None
 

@@ -163,7 +163,7 @@ def test_a_look_at_several_places_waits_for_all_of_them():
     it = looking("/a", "/b")
 
     assert [] == it.handle(Listed("", 0, []))
-    assert [Create(P1), List(P1, 0), List(P1, 1)] == it.handle(Listed("", 1, []))
+    assert [Create(P1)] == it.handle(Listed("", 1, []))
 
 
 def test_a_connection_lost_while_looking_goes_on_with_the_create():
@@ -594,8 +594,8 @@ def both_queued():
 def test_several_places_are_created_at_once_and_all_must_be_free():
     it = contender("/a", "/b")
 
-    assert [Create(P1), List(P1, 0), List(P1, 1)] == it.handle(Start(7))
-    assert [] == it.handle(Created(P1, BOTH))
+    assert [Create(P1)] == it.handle(Start(7))
+    assert [List(P1, 0), List(P1, 1)] == it.handle(Created(P1, BOTH))
     assert [] == it.handle(Listed(P1, 0, [BOTH[0].name]))
     assert [Confirm(P1)] == it.handle(Listed(P1, 1, [BOTH[1].name]))
     assert [Finish(Won(BOTH, 0))] == it.handle(Confirmed(P1))
@@ -651,13 +651,70 @@ def test_a_reconnect_looks_at_the_members_of_all_places():
     assert [Find(0, BOTH[0].name), Find(1, BOTH[1].name), Watch(1, other(3))] == it.handle(Up(7))
 
 
+BARE = tuple(Node(each.directory, each.name) for each in BOTH)
+
+
+def both_bare():
+    """As a transaction answers: names only."""
+    it = creating("/a", "/b")
+    it.handle(Created(P1, BARE))
+    return it
+
+
+def test_members_of_a_transaction_are_looked_at_for_their_owner_and_number():
+    it = creating("/a", "/b")
+
+    assert [Find(0, BOTH[0].name), Find(1, BOTH[1].name), List(P1, 0), List(P1, 1)] == it.handle(
+        Created(P1, BARE)
+    )
+    assert [] == it.handle(Found(0, BOTH[0].name, BOTH[0]))
+    assert [] == it.handle(Listed(P1, 0, [BOTH[0].name]))
+    assert [] == it.handle(Listed(P1, 1, [BOTH[1].name]))
+    assert [Confirm(P1)] == it.handle(Found(1, BOTH[1].name, BOTH[1]))
+    assert [] == it.handle(Found(1, BOTH[1].name, BOTH[1]))
+
+
+@pytest.mark.parametrize("found", [None, node(session=6, directory="/b", number=8)])
+def test_a_transactions_member_that_is_gone_or_another_sessions_begins_again(found):
+    assert [
+        Abandon(0, P1, BARE[0]),
+        Abandon(1, P1, BARE[1]),
+        Create(P2),
+    ] == both_bare().handle(Found(1, BOTH[1].name, found))
+
+
+def test_looks_at_members_that_were_lost_with_the_connection_are_sent_again():
+    it = both_bare()
+    it.handle(Listed(P1, 0, [BOTH[0].name]))
+    it.handle(Listed(P1, 1, [BOTH[1].name]))
+    it.handle(Found(0, BOTH[0].name, BOTH[0]))
+
+    assert [Find(1, BOTH[1].name), List(P1, 0), List(P1, 1)] == it.handle(Up(7))
+    it.handle(Found(1, BOTH[1].name, BOTH[1]))
+    it.handle(Listed(P1, 0, [BOTH[0].name]))
+    assert [Confirm(P1)] == it.handle(Listed(P1, 1, [BOTH[1].name]))
+
+
+def test_the_missing_directories_of_several_places_are_made_and_all_created_again():
+    it = creating("/a", "/b")
+
+    assert [MakeParents()] == it.handle(ParentMissing(P1))
+    assert [Create(P2)] == it.handle(ParentsMade())
+
+
+def test_several_places_are_recovered_by_one_list_each_and_none_is_half_adopted():
+    it = creating("/a", "/b")
+    it.handle(Up(7))
+    it.handle(Listed(P1, 0, [BOTH[0].name]))
+
+    assert [Abandon(0, P1, None), Abandon(1, P1, None), Create(P2)] == it.handle(Listed(P1, 1, []))
+
+
 def test_any_own_member_gone_begins_again_in_all_places():
     assert [
         Abandon(0, P1, BOTH[0]),
         Abandon(1, P1, BOTH[1]),
         Create(P2),
-        List(P2, 0),
-        List(P2, 1),
     ] == both_queued().handle(OwnGone(BOTH[1].name))
 
 

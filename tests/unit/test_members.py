@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zkcoord._core.limits import decode_limit
 from zkcoord._members import RAW_BYTES, TEXT_LIMIT, holding, member, ordered, printable
 
 CURATOR = "_c_01234567-89ab-4cde-8f01-23456789abcd"
@@ -92,22 +91,6 @@ def test_permits_hold_while_all_weights_up_to_theirs_fit(limit, expected):
     names = ["x-permit-0000000000", "x-permit3-0000000001", "x-permit-0000000002"]
 
     assert names[:expected] == holders(names, limit)
-
-
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (b'{"v":1,"permits":4}', 4),
-        (b'{"v":1,"permits":true}', None),
-        (b'{"v":1,"permits":0}', None),
-        (b'{"v":1,"permits":"4"}', None),
-        (b"{", None),
-        (b"", None),
-        (b"[4]", None),
-    ],
-)
-def test_permit_limit_is_read_or_absent(data, expected):
-    assert expected == decode_limit(data)
 
 
 def test_identity_of_our_own_members_is_read():

@@ -88,7 +88,7 @@ def test_a_lock_is_described_by_its_checked_arguments():
         it.label,
         it.acl,
     )
-    assert ("/locks/a", "lock-", "k") == it.key("k")
+    assert (("/locks/a", "lock-", "k"),) == it.keys("k")
     assert None is spec().acl
 
 

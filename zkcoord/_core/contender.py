@@ -16,7 +16,7 @@ commands in order and report what came of them.
 A *companion* is a member that the same owner holds on the same path already. A writer that takes the read lock as well
 puts a read member with its own number beside its write member (Curator ≥ 5.5 does the same): it is granted because, and
 only if, the write member still stands when the read member does. A reader that tries to upgrade queues a write member
-which overlooks its own read member. Neither ever begins again: without the companion it has no right to its place.
+which overlooks its own read member. Without the companion neither has a right to its place, and ends.
 
 Three rules keep it small:
 
@@ -27,7 +27,6 @@ Three rules keep it small:
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import assert_never
 
@@ -43,7 +42,6 @@ from zkcoord._core.messages import (
     Create,
     Created,
     Event,
-    Exhausted,
     Find,
     Finish,
     Fired,
@@ -67,8 +65,9 @@ from zkcoord._core.messages import (
     Watched,
     Won,
 )
-from zkcoord._core.names import Rule, is_exhausted, parse
-from zkcoord._core.queue import Conflict, Decision, Gone, Granted, Wait, decide, decide_permits, is_busy
+from zkcoord._core.names import Rule
+from zkcoord._core.place import Place
+from zkcoord._core.queue import Conflict, Gone, Granted, Wait, is_busy
 
 
 class Phase(Enum):
@@ -83,17 +82,6 @@ class Phase(Enum):
     QUEUED = auto()
     CONFIRMING = auto()
     ENDED = auto()
-
-
-@dataclass(slots=True)
-class _Place:
-    """One queue: our member in it, and what the last list said. `decision` is None while a list is under way."""
-
-    directory: str
-    rule: Rule
-    prefix: str = ""
-    node: Node | None = None
-    decision: Decision | None = None
 
 
 class Contender:
@@ -120,7 +108,7 @@ class Contender:
         self.phase = Phase.IDLE
         self.position: int | None = None
         self.head: str | None = None
-        self._places = [_Place(directory, rule) for directory, rule in places]
+        self._places = [Place(directory, rule) for directory, rule in places]
         self._new_uuid = new_uuid
         self._is_try = is_try
         self._companion = companion
@@ -160,7 +148,7 @@ class Contender:
             case Found():
                 return self._found(event)
             case Watched():
-                return [] if event.exists else self._look_again(event.place, event.name)
+                return self._watched(event)
             case Fired():
                 return self._fired(event)
             case OwnGone():
@@ -180,6 +168,8 @@ class Contender:
             self.phase = Phase.OFFLINE
             return []
         self._session = event.session
+        if self._companion is not None and self._companion.session != event.session:
+            return self._end(CompanionGone())
         if not event.list_first:
             return self._create()
         self.phase = Phase.LOOKING
@@ -187,8 +177,6 @@ class Contender:
 
     def _create(self) -> list[Command]:
         """Draw a new name and ask for it. The list goes out behind the create, so that one round trip decides."""
-        if self._companion is not None and self._companion.session != self._session:
-            return self._end(CompanionGone())
         self.phase = Phase.CREATING
         uuid = self._new_uuid()
         for place in self._places:
@@ -201,14 +189,14 @@ class Contender:
 
     def _restart(self) -> list[Command]:
         """Leave what we have to the janitor and queue again, at the end."""
-        if self._companion is not None:
-            return self._end(CompanionGone())
         return [*self._give_up(), *self._create()]
 
     def _up(self, session: int) -> list[Command]:
         assert self.phase is not Phase.ENDED  # nothing follows the end
         is_same = session == self._session
         self._session = session
+        if self._companion is not None and self._companion.session != session:
+            return self._end(CompanionGone())
         match self.phase:
             case Phase.OFFLINE | Phase.IDLE | Phase.LOOKING:
                 return self._create()
@@ -224,14 +212,13 @@ class Contender:
         assert_never(self.phase)
 
     def _check_place(self) -> list[Command]:
-        """After a reconnect: is our member still there, and is the one we wait for?"""
-        if not self._watching:
-            self.phase = Phase.QUEUED
-            return self._list_all()
-        return [
-            *(Find(index, own.node.name) for index, own in enumerate(self._places) if own.node),
-            *(Watch(place, name) for place, name in self._watching),
-        ]
+        """After a reconnect, which took all watches along: are our members still there, and those we wait for?"""
+        finds = [Find(index, place.me) for index, place in enumerate(self._places)]
+        if self._watching and all(place.decision and place.is_known for place in self._places):
+            return [*finds, *(Watch(place, name) for place, name in self._watching)]
+        self.phase = Phase.QUEUED
+        unknown = [find for find in finds if not self._places[find.place].is_known]
+        return [*self._watch(-1, ()), *unknown, *self._list_all()]
 
     # --- answers
 
@@ -243,17 +230,16 @@ class Contender:
         joined = self._join()
         if joined or len(self._places) == 1:
             return joined  # the list sent behind the create is on its way
-        finds = [Find(index, node.name) for index, node in enumerate(event.nodes) if not node.czxid]
+        finds = [Find(index, place.me) for index, place in enumerate(self._places) if not place.is_known]
         return [*finds, *self._list_all()]
 
     def _join(self) -> list[Command]:
         """All our members are known: queue with them, unless they must not stay."""
         for place in self._places:
-            assert place.node is not None
-            parsed = parse(place.node.name)
-            if parsed is None or is_exhausted(parsed.sequence):
-                return self._end(Exhausted(place.directory, parsed.sequence if parsed else -1))
-            if place.node.czxid and place.node.session != self._session:
+            exhausted = place.exhaustion()
+            if exhausted:
+                return self._end(exhausted)
+            if place.node and place.is_known and place.node.session != self._session:
                 return self._restart()
         self.phase = Phase.QUEUED
         return []
@@ -261,10 +247,12 @@ class Contender:
     def _parent_missing(self, event: ParentMissing) -> list[Command]:
         if event.prefix != self._prefix or self.phase is not Phase.CREATING:
             return []
+        self.phase = Phase.PARENTS
+        if self._companion is not None:
+            return self._end(CompanionGone())
         for place in self._places:
             if place.rule.weight and place.rule.limit is None:
                 return self._end(BadLimit(place.directory, None))  # nothing to write into the directory
-        self.phase = Phase.PARENTS
         return [MakeParents()]
 
     def _listed(self, event: Listed) -> list[Command]:
@@ -281,25 +269,17 @@ class Contender:
             return self._recovered(event.place, children)
         if self.phase is not Phase.QUEUED or place.decision is not None:
             return []  # the create was refused, or an earlier list has decided and only what it left may go on
-        assert place.node is not None
+        if self._companion is not None and self._companion.name not in children:
+            return self._end(CompanionGone())
         if place.rule.weight:
-            wrong = self._check_limit(event.place, place, event.limit)
+            place.limit = event.limit
+            if event.limit is None and place.rule.limit is not None:
+                return [RecordLimit(self._prefix, event.place, place.rule.limit)]
+            wrong = place.bad_limit(event.limit)
             if wrong:
-                return wrong
-            assert event.limit is not None
-            place.decision = decide_permits(children, place.node.name, place.rule, event.limit)
-        else:
-            place.decision = self._decide(children, place.node.name, place.rule)
+                return self._end(wrong)
+        place.decision = place.decide(children, self._companion, bool(self._number))
         return self._advance()
-
-    def _check_limit(self, index: int, place: _Place, recorded: int | None) -> list[Command]:
-        """A semaphore's members must agree on its limit."""
-        asked = place.rule.limit
-        if recorded is None and asked is not None and asked >= place.rule.weight:
-            return [RecordLimit(self._prefix, index, asked)]
-        if recorded is None or recorded < place.rule.weight or asked not in (None, recorded):
-            return self._end(BadLimit(place.directory, recorded))
-        return []
 
     def _recovered(self, index: int, children: Sequence[str]) -> list[Command]:
         """Did the create whose answer was lost take effect? With the sync before it the list is conclusive."""
@@ -331,10 +311,20 @@ class Contender:
             return []
         if event.node is None or event.node.session != self._session:
             return self._restart()
-        if place.node is None or place.node.czxid:
+        if place.is_known:
             return []
         place.node = event.node  # a transaction's member, whose stat was not in its answer
         return self._advance()
+
+    def _watched(self, event: Watched) -> list[Command]:
+        if not event.exists:
+            return self._look_again(event.place, event.name)
+        place = self._places[event.place]
+        is_other = not event.name and event.limit != place.limit and place.decision is not None
+        if (event.place, event.name) not in self._watching or not is_other:
+            return []
+        place.decision = None  # the limit has changed between the list and the watch, which stands now
+        return [List(self._prefix, event.place)]
 
     def _fired(self, event: Fired) -> list[Command]:
         if (event.place, event.name) not in self._watching:
@@ -365,7 +355,7 @@ class Contender:
     def _advance(self) -> list[Command]:
         """Act on the decisions, once all of them are in."""
         decisions = [place.decision for place in self._places]
-        if None in decisions or any(place.node and not place.node.czxid for place in self._places):
+        if None in decisions or not all(place.is_known for place in self._places):
             return []
         for index, decision in enumerate(decisions):
             match decision:
@@ -393,15 +383,6 @@ class Contender:
         commands += [Watch(*new) for new in wanted if new not in self._watching]
         self._watching = wanted
         return commands
-
-    def _decide(self, children: Sequence[str], me: str, rule: Rule) -> Decision:
-        if self._companion is None:
-            return decide(children, me, rule)
-        if self._companion.name not in children:
-            return Gone()
-        if self._number:
-            return Granted() if me in children else Gone()
-        return decide((name for name in children if name != self._companion.name), me, rule)
 
     def _note(self, position: int, head: str | None) -> None:
         self.position = position

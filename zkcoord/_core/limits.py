@@ -15,14 +15,15 @@ def encode_limit(permits: int) -> bytes:
 
 
 def decode_limit(data: bytes) -> int | None:
-    """Read the limit from the directory's data; None if there is none."""
-    if len(data) > _MAX_BYTES:
+    """Read the limit from the directory's data; None if there are no data, 0 if they are somebody else's."""
+    if not data:
         return None
+    if len(data) > _MAX_BYTES:
+        return 0
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):
-        return None
+        return 0
     limit = value.get("permits") if isinstance(value, dict) else None
-    return (
-        limit if isinstance(limit, int) and not isinstance(limit, bool) and 0 < limit <= MAX_PERMITS else None
-    )
+    is_limit = isinstance(limit, int) and not isinstance(limit, bool) and 0 < limit <= MAX_PERMITS
+    return limit if is_limit else 0

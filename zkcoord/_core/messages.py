@@ -74,7 +74,7 @@ class Listed:
     """
     The children of a place; `children` is None when the directory does not exist.
 
-    `limit` is a semaphore's recorded number of permits, None when none is recorded.
+    `limit` is a semaphore's recorded number of permits; None when there are no data, 0 when there are others.
     """
 
     prefix: str
@@ -94,11 +94,16 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """The answer to Watch; `exists` False: the member is gone and no watch was left."""
+    """
+    The answer to Watch; `exists` False: the member is gone and no watch was left.
+
+    `limit` is what a semaphore's directory says by then, as in Listed.
+    """
 
     place: int
     name: str
     exists: bool
+    limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +293,11 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True)
 class BadLimit:
-    """A semaphore's recorded limit (None: there is none) is not what the caller asked for, or too small for it."""
+    """
+    A semaphore's recorded limit is not what the caller asked for, or too small for it.
+
+    None: there is none, and the caller named none. 0: the directory has data of somebody else.
+    """
 
     directory: str
     recorded: int | None

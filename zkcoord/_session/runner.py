@@ -358,7 +358,7 @@ class Runner:
         self._session.requests.submit(Exists(path, None), answered)
 
     def _send_watch(self, place: int, name: str) -> None:
-        directory, _ = self._places[place]
+        directory, rule = self._places[place]
         if self.queued_at is None:
             self.queued_at = self._session.guard.now()
             log.debug("acquire.queued", path=directory, position=self._contender.position)
@@ -369,7 +369,8 @@ class Runner:
                 return
             if reply is not None and name:
                 self._look_at(name, *reply)
-            self.post(Watched(place, name, reply is not None))
+            limit = decode_limit(reply[0]) if reply is not None and rule.weight and not name else None
+            self.post(Watched(place, name, reply is not None, limit))
 
         def fired(is_deleted: bool) -> None:
             self.post(Fired(place, name, is_deleted))
@@ -405,7 +406,10 @@ class Runner:
         hold = None
         if isinstance(outcome, Won):
             waited_s = 0.0 if self.queued_at is None else self._session.guard.now() - self.queued_at
-            stamp = with_held_since(self._data) if waited_s > STAMP_AFTER_S else None
+            _, rule = self._places[0]
+            # A write fires the watch of whoever waits behind: of one at most only where nobody shares.
+            is_stamped = waited_s > STAMP_AFTER_S and len(rule.peers) == 1 and not rule.weight
+            stamp = with_held_since(self._data) if is_stamped else None
             guard = self._session.guard
             hold = Hold(
                 self._places[0][0], outcome.nodes, guard.lease, guard, token=outcome.token, stamp=stamp

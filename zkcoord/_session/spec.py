@@ -13,11 +13,21 @@ from kazoo.exceptions import InvalidACLError, NoAuthError
 from kazoo.security import ACL
 
 from zkcoord._core.limits import MAX_PERMITS
-from zkcoord._core.messages import BadLimit, Busy, CompanionGone, Conflicted, Exhausted, Outcome, Stopped, Won
+from zkcoord._core.messages import (
+    BadLimit,
+    Busy,
+    CompanionGone,
+    Conflicted,
+    Exhausted,
+    Node,
+    Outcome,
+    Stopped,
+    Won,
+)
 from zkcoord._core.names import EXCLUSIVE, READ, WRITE, Rule
 from zkcoord._core.names import permits as permit_rule
 from zkcoord._core.paths import normalize
-from zkcoord._session.hold import Hold, Key
+from zkcoord._session.hold import Key
 from zkcoord._session.identity import Owner
 from zkcoord._session.runner import Cancelled, HeldElsewhere, Refused, Runner
 from zkcoord._session.session import Waiting
@@ -133,19 +143,26 @@ class AcquireCall:
         """Whether this is one try."""
         return self.timeout_s == 0
 
-    def companion(self) -> Hold | None:
+    def companion(self) -> Node | None:
         """
-        Return this owner's hold of the other side of a read/write lock, beside which the new member is to stand.
+        Return this owner's member of the other side of a read/write lock, beside which the new one is to stand.
 
         Raises:
             UpgradeError: it holds the read lock and asks to wait for the write lock, which would never end.
+            AlreadyHeldError: it holds something of another kind that it would wait for itself.
         """
-        if self.spec.sibling is None:
-            return None
-        hold = self.coordinator.registry.find((self.spec.path, self.spec.sibling, self.owner.key))
-        if hold is not None and not self.spec.is_shared and not self.is_upgrade:
-            raise UpgradeError(self.spec.path)
-        return hold
+        for path, rule in self.spec.places:
+            for marker in sorted(rule.peers - {rule.marker}):
+                hold = self.coordinator.registry.find((path, marker, self.owner.key))
+                if hold is None:
+                    continue
+                if marker == self.spec.sibling and (self.spec.is_shared or self.is_upgrade):
+                    return next(node for node in hold.nodes if node.directory == path)
+                if marker == self.spec.sibling:
+                    raise UpgradeError(path)
+                if marker in rule.blockers or self.spec.more:
+                    raise AlreadyHeldError(path, "this owner holds its other side; release that first")
+        return None
 
     def give_up(self, now: float) -> float | None:
         """Return the call's absolute deadline, given when it began; None = never."""
@@ -277,9 +294,9 @@ def refusal(call: AcquireCall, outcome: Outcome, runner: Runner, waited_s: float
         case CompanionGone():
             if call.is_none_if_busy:
                 return None
-            companion = call.companion()
-            token = 0 if companion is None else companion.token
-            return GrantLostError(spec.path, token, "deleted", "the lock it was to stand beside is gone")
+            return GrantLostError(
+                spec.path, 0, "deleted", "the grant that this one was to stand beside is gone"
+            )
         case Won():
             raise AssertionError("a grant is no refusal")
     assert_never(outcome)
@@ -309,6 +326,8 @@ def _stopped(
 
 def _bad_limit(spec: Spec, directory: str, recorded: int | None) -> ZkCoordError:
     asked, weight = spec.rule.limit, spec.rule.weight
+    if recorded == 0:
+        return ConfigError(f"{directory} has data of somebody else: it cannot be a semaphore's directory")
     if recorded is None:
         return ConfigError(f"no limit is recorded at {directory}: give permits= to the semaphore")
     if asked not in (None, recorded):

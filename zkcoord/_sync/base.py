@@ -38,7 +38,7 @@ class Lock:
         self._client = client
         if client is not None:
             coordinator_for(client)
-        self._pending: set[Waiting] = set()
+        self._waiting: set[Waiting] = set()
         self._entered: dict[str, list[Grant]] = {}
         self._was_busy = False
 
@@ -112,7 +112,7 @@ class Lock:
 
         Safety: from any thread; does not block.
         """
-        for waiting in tuple(self._pending):
+        for waiting in tuple(self._waiting):
             waiting.post(Stop(Cancelled("cancelled")))
 
     def queue(self, *, timeout: float = 10.0) -> tuple[queues.Member, ...]:
@@ -172,7 +172,7 @@ class Lock:
             owner,
             limit_s,
             _new_uuid,
-            self._pending,
+            self._waiting,
             list_first=limit_s == 0 and self._was_busy,
             is_none_if_busy=is_none_if_busy,
             is_upgrade=is_upgrade,

@@ -4,7 +4,7 @@ import threading
 from typing import Any
 
 from zkcoord._core.contender import Contender
-from zkcoord._core.messages import Event, Outcome, Stop, Stopped, Won
+from zkcoord._core.messages import Event, Node, Outcome, Stop, Stopped, Won
 from zkcoord._session import clock, kazoo_private
 from zkcoord._session.hold import Hold
 from zkcoord._session.registry import Claim
@@ -73,7 +73,6 @@ def acquire(ask: AcquireCall) -> Hold | None:
             "a lock cannot be acquired on one of kazoo's own threads (a listener or watch callback), which would"
             " have to deliver the answer: hand the work to a thread of your own"
         )
-    companion = ask.companion()
     started = clock.now()
     give_up = ask.give_up(started)
     registry = ask.coordinator.registry
@@ -97,7 +96,7 @@ def acquire(ask: AcquireCall) -> Hold | None:
         _wait_for_turn(ask, session, turn, started, give_up)
     hold = None
     try:
-        hold = _contend(ask, session, companion, started, give_up)
+        hold = _contend(ask, session, ask.companion(), started, give_up)
     finally:
         registry.settle(keys, hold)
     return hold
@@ -121,7 +120,7 @@ def _wait_for_turn(
 
 
 def _contend(
-    ask: AcquireCall, session: Session, companion: Hold | None, started: float, give_up: float | None
+    ask: AcquireCall, session: Session, companion: Node | None, started: float, give_up: float | None
 ) -> Hold | None:
     if ask.is_try and session.guard.session is not None and not session.requests.is_up:
         raise no_answer(ask)
@@ -137,7 +136,7 @@ def _contend(
         places,
         ask.new_uuid,
         is_try=ask.is_try,
-        companion=companion.nodes[0] if companion else None,
+        companion=companion,
         is_beside=ask.spec.is_shared,
     )
     acl = ask.spec.acl or ask.coordinator.acl

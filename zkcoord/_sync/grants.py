@@ -105,7 +105,7 @@ class Grant:
     def __init__(self, coordinator: Coordinator, session: Session, spec: Spec, hold: Hold) -> None:
         self._is_released = True  # until it is complete, there is nothing to warn of
         self.path = spec.title
-        self.name = hold.nodes[0].name
+        self.name = next(node.name for node in hold.nodes if node.directory == spec.path)
         self.token = hold.token
         self._coordinator = coordinator
         self._session = session
@@ -135,7 +135,7 @@ class Grant:
     @property
     def tokens(self) -> dict[str, int]:
         """The fencing token of each path; one entry except for a multi-lock, whose tokens are all the same."""
-        return {node.directory: self.token for node in self._hold.nodes}
+        return {path: self.token for path, _ in self._spec.places}
 
     @property
     def status(self) -> Status:
@@ -201,14 +201,16 @@ class Grant:
         """
         limit_s = timeout_s("timeout", timeout)
         self.check()
+        rules = dict(self._spec.places)
         nodes = self._hold.nodes
         check = TransactionRequest([CheckVersion(self._full(node.path), -1) for node in nodes])
         answers = self._ask(check, limit_s, is_confirmed=True)
         refused = first_refusal(answers)
         if refused is not None:
             raise fence_error(self._hold, refused) from refused
-        rules = dict(self._spec.places)
         for node in nodes:
+            if node.directory not in rules:
+                continue  # held by a multi-lock, of which this grant is one path
             children = self._ask(GetChildren(self._full(node.directory), None), limit_s)
             conflicts = conflicts_of(children, node.name, rules[node.directory])
             if conflicts:

@@ -168,7 +168,7 @@ class _Weighted(Lock):
     def __init__(self, semaphore: ZkSemaphore, weight: int) -> None:
         spec = semaphore._spec
         super().__init__(replace(spec, rule=replace(spec.rule, weight=weight)), semaphore._client)
-        self._pending = semaphore._pending
+        self._waiting = semaphore._waiting
 
     def _owner(self) -> Owner:
         thread = current_thread_owner(self._spec.owner)
