@@ -132,14 +132,12 @@ def decide_permits(children: Iterable[str], me: str, rule: Rule, limit: int) -> 
     if sum(weight for _, weight, _ in ahead) <= room:
         return Granted()
     ahead.sort(reverse=True)
-    watched: list[str] = []
-    taken = 0
-    for _, weight, name in ahead:
-        watched.append(name)
-        taken += weight
-        if taken > room:
-            break
-    return Wait(watched[0], ahead[-1][2], len(ahead), tuple(watched[1:]))
+    enough = count = 0
+    while enough <= room:
+        enough += ahead[count][1]
+        count += 1
+    nearest, *others = (name for _, _, name in ahead[:count])
+    return Wait(nearest, ahead[-1][2], len(ahead), tuple(others))
 
 
 def free_permits(children: Iterable[str], limit: int) -> int:
