@@ -280,7 +280,7 @@ def test_an_acquire_that_waits_for_another_thread_of_its_owner_can_be_ended(
     lock = ZkLock(f"{root}/lock", client=coordinator, owner="job")
     add_member(zk, lock.path)
     pending = [Background(lock.acquire) for _ in range(3)]
-    wait_until(lambda: len(lock._pending) == 3)
+    wait_until(lambda: len(lock._waiting) == 3)
 
     coordinator.close() if how == "close" else lock.cancel()
 

@@ -208,7 +208,9 @@ class Guard:
                 self._members.pop(node.path, None)
         for subscription in subscriptions:
             self._watches.release(subscription)
-        if hold.loss() not in (None, LossReason.DELETED) and hold.session == self.session:
+        reason = hold.loss()
+        is_gone = reason is LossReason.DELETED and len(hold.nodes) == 1
+        if reason is not None and not is_gone and hold.session == self.session:
             for node in hold.nodes:
                 self._janitor.delete(node)
 

@@ -316,7 +316,7 @@ def _stopped(
                 " use one client (or Coordinator) for both, or release the other grant first",
             )
         case Refused(where, error):
-            return _refused(where, error, call.coordinator)
+            return refused(where, error, call.coordinator)
     if call.is_try:
         return no_answer(call)
     if position is None:
@@ -346,18 +346,19 @@ def unreachable(coordinator: Coordinator) -> str:
     return f"no ZooKeeper server of {coordinator.hosts} answered in time{problem}"
 
 
-def _refused(path: str, error: Exception, coordinator: Coordinator) -> ZkCoordError:
+def refused(path: str, error: Exception, coordinator: Coordinator) -> ZkCoordError:
+    """Return the error for a request that the server refused."""
     if isinstance(error, NoAuthError):
-        refused: ZkCoordError = ConfigError(
+        problem: ZkCoordError = ConfigError(
             f"{coordinator.hosts} does not allow it on {path}: the lock's directory needs CREATE, READ and DELETE for"
             " these credentials; give auth=[('digest', 'user:password')] or mend the ACL"
         )
     elif isinstance(error, InvalidACLError):
-        refused = ConfigError(f"{coordinator.hosts} refuses the acl for {path}: check acl= and auth=")
+        problem = ConfigError(f"{coordinator.hosts} refuses the acl for {path}: check acl= and auth=")
     else:
-        refused = ZkCoordError(f"{coordinator.hosts} refused a request on {path}: {error!r}")
-    refused.__cause__ = error
-    return refused
+        problem = ZkCoordError(f"{coordinator.hosts} refused a request on {path}: {error!r}")
+    problem.__cause__ = error
+    return problem
 
 
 def _text(name: str, value: object) -> str | None:

@@ -1,11 +1,12 @@
 """`ZkSemaphore`: at most so many at a time, for threads."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count
+from typing import Any
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import BadVersionError, NoNodeError
+from kazoo.exceptions import BadVersionError, NoAuthError, NoNodeError
 from kazoo.protocol.serialization import GetChildren, GetData, SetData
 from kazoo.protocol.serialization import Sync as SyncRequest
 from kazoo.security import ACL
@@ -15,12 +16,12 @@ from zkcoord._core.queue import free_permits
 from zkcoord._session import clock
 from zkcoord._session.identity import Owner, current_thread_owner
 from zkcoord._session.requests import LinkLostError
-from zkcoord._session.spec import DEFAULT, Default, check_permits, semaphore_spec, timeout_s, unreachable
+from zkcoord._session.spec import DEFAULT, Default, check_permits, refused, semaphore_spec, unreachable
 from zkcoord._session.wire import full_path
 from zkcoord._sync.base import Lock
 from zkcoord._sync.driver import call
 from zkcoord._sync.grants import Grant
-from zkcoord.coordinator import Coordinator
+from zkcoord.coordinator import Coordinator, seconds
 from zkcoord.errors import ConfigError, ConnectionLostError
 
 _serial = count(1)
@@ -37,7 +38,8 @@ class ZkSemaphore(Lock):
     A grant's token names it; it is no fencing token, since several hold at a time.
 
     Args:
-        path: the semaphore's directory; a persistent node whose data hold the limit. Nothing else belongs into it.
+        path: the semaphore's directory; a persistent node whose data hold the limit. Nothing else belongs into it, and
+            nobody but an operator ever deletes it.
         permits: the limit. Recorded by whoever comes first; None takes what is recorded.
         client, timeout, owner, label, acl: as for `ZkLock`.
 
@@ -87,11 +89,12 @@ class ZkSemaphore(Lock):
         Return how many permits nobody holds now. Waiters are not counted; they come first all the same.
 
         Args:
-            timeout: most seconds for the reads.
+            timeout: most seconds for everything, connecting included; more than 0.
 
         Raises:
             ConnectionLostError: no answer in time.
-            ConfigError: no limit is recorded and none was given.
+            ConfigError: no limit is recorded and none was given, or the directory has data of somebody else, or these
+                credentials may not read it.
         """
         children, limit = self._read(timeout)
         return free_permits(children, limit)
@@ -104,34 +107,25 @@ class ZkSemaphore(Lock):
 
         Args:
             permits: the new limit.
-            timeout: most seconds for the requests.
+            timeout: most seconds for everything, connecting included; more than 0.
 
         Raises:
             ConnectionLostError: no answer in time; it may have been recorded.
-            ConfigError: not a number from 1 to 2147483647, or the semaphore does not exist yet.
+            ConfigError: not a number from 1 to 2147483647, or the semaphore does not exist yet, or the directory has
+                data of somebody else, or these credentials may not write it.
         """
         limit = check_permits("permits", permits)
-        give_up = clock.now() + (timeout_s("timeout", timeout) or 10.0)
-        coordinator = self._coordinator()
-        session = coordinator.session()
-        path = full_path(session.client, self.path)
-        try:
-            session.wait_connected(give_up - clock.now())
-            while True:
-                _, stat = call(session, GetData(path, None), give_up)
-                try:
-                    call(
-                        session, SetData(path, encode_limit(limit), stat.version), give_up, is_confirmed=True
-                    )
-                except BadVersionError:
-                    continue
-                return
-        except NoNodeError as error:
-            raise ConfigError(
-                f"{self.path} does not exist yet: its first acquire records the limit"
-            ) from error
-        except LinkLostError as error:
-            raise ConnectionLostError(unreachable(coordinator), error.maybe_applied) from error
+        ask, path = self._asking(timeout)
+        while True:
+            answer = ask(GetData(path, None))
+            if answer is None:
+                raise ConfigError(f"{self.path} does not exist yet: its first acquire records the limit")
+            self._check_record(answer[0])
+            try:
+                ask(SetData(path, encode_limit(limit), answer[1].version), is_confirmed=True)
+            except BadVersionError:
+                continue
+            return
 
     def _of(self, permits: int) -> "_Weighted":
         weight = check_permits("permits", permits)
@@ -141,25 +135,39 @@ class ZkSemaphore(Lock):
         return _Weighted(self, weight)
 
     def _read(self, timeout: float) -> tuple[list[str], int]:
-        give_up = clock.now() + (timeout_s("timeout", timeout) or 10.0)
+        ask, path = self._asking(timeout)
+        ask(SyncRequest(path))
+        answer = ask(GetData(path, None))
+        limit = self._check_record(answer[0]) if answer else None
+        limit = limit or self._spec.rule.limit
+        if limit is None:
+            raise ConfigError(f"no limit is recorded at {self.path}: give permits= to the semaphore")
+        return ask(GetChildren(path, None)) or [], limit
+
+    def _check_record(self, data: bytes) -> int | None:
+        limit = decode_limit(data)
+        if limit == 0:
+            raise ConfigError(f"{self.path} has data of somebody else: it cannot be a semaphore's directory")
+        return limit
+
+    def _asking(self, timeout: float) -> tuple[Callable[..., Any], str]:
+        """Return how to ask the server under one deadline, and where; an answer is None without the directory."""
+        give_up = clock.now() + seconds("timeout", timeout, is_positive=True)
         coordinator = self._coordinator()
         session = coordinator.session()
-        path = full_path(session.client, self.path)
-        limit = self._spec.rule.limit
-        children: list[str] = []
-        try:
-            session.wait_connected(give_up - clock.now())
-            call(session, SyncRequest(path), give_up)
-            data, _ = call(session, GetData(path, None), give_up)
-            limit = decode_limit(data) or limit
-            children = call(session, GetChildren(path, None), give_up)
-        except NoNodeError:
-            pass  # nobody has ever acquired it
-        except LinkLostError as error:
-            raise ConnectionLostError(unreachable(coordinator)) from error
-        if limit is None:
-            raise ConfigError(f"no limit is recorded at {self.path}: give permits=")
-        return children, limit
+        session.wait_connected(max(0.0, give_up - clock.now()))
+
+        def ask(request: Any, *, is_confirmed: bool = False) -> Any:
+            try:
+                return call(session, request, give_up, is_confirmed=is_confirmed)
+            except NoNodeError:
+                return None
+            except LinkLostError as error:
+                raise ConnectionLostError(unreachable(coordinator), error.maybe_applied) from error
+            except NoAuthError as error:
+                raise refused(self.path, error, coordinator) from error
+
+        return ask, full_path(session.client, self.path)
 
 
 class _Weighted(Lock):
