@@ -218,17 +218,13 @@ class Coordinator:
                 raise ConfigError("the KazooClient was stopped: start it again, or hand in another one")
             assert self._session is not None
             return self._session
-        if self._session is None or self._must_start():
+        if self._session is None or kazoo_private.has_ended(self._client):
             with self._lock:
                 if self._session is None:
                     self._session = self._attach(self._client)
-                if self._must_start() and not self._closing:
-                    self._client.start_async()
+                if kazoo_private.has_ended(self._client) and not self._closing:
+                    self._client.start_async()  # once: kazoo hangs in a second start
         return self._session
-
-    def _must_start(self) -> bool:
-        """Whether the client was never started, or its connection thread has died; kazoo hangs when started twice."""
-        return kazoo_private.is_stopped(self._client) or kazoo_private.is_dead(self._client)
 
     def close(self, timeout: float = 5.0) -> None:
         """

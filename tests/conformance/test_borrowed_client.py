@@ -18,6 +18,7 @@ from zkcoord import (
     AcquireCancelledError,
     AlreadyHeldError,
     ConfigError,
+    ConnectionLostError,
     Coordinator,
     GrantLostError,
     Status,
@@ -209,6 +210,18 @@ class GreenHandler(SequentialThreadingHandler):
     """Says that it is another kind of handler, as gevent's and eventlet's do."""
 
     name = "sequential_gevent_handler"
+
+
+def test_acquire_without_a_limit_ends_when_its_client_is_stopped(
+    user: KazooClient, make_coordinator: MakeCoordinator, path: str
+) -> None:
+    holder = ZkLock(path, client=make_coordinator()).acquire()
+    waiter = in_thread(ZkLock(path, client=user).acquire)
+    wait_until(lambda: 2 == len(holder._coordinator.client.get_children(path)))
+    user.stop()
+    with pytest.raises(ConnectionLostError, match="was stopped or has ended"):
+        waiter.result(PATIENCE_S)
+    holder.release()
 
 
 def test_client_that_was_never_started_is_refused(make_client: MakeClient, path: str) -> None:

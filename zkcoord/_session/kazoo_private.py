@@ -102,6 +102,11 @@ def is_dead(client: KazooClient) -> bool:
     return routine is not None and not routine.is_alive()
 
 
+def has_ended(client: KazooClient) -> bool:
+    """Whether no connection will come by itself: the client is stopped, or its connection thread has died."""
+    return is_stopped(client) or is_dead(client)
+
+
 def is_expired(client: KazooClient) -> bool:
     """Whether the server has said that the session has ended by its timeout; for the state listener."""
     return client._state == KeeperState.EXPIRED_SESSION

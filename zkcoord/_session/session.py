@@ -10,6 +10,7 @@ come late or never, and LOST only once a server has said so.
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 from kazoo.client import KazooClient
@@ -35,6 +36,11 @@ _ATTACH_TRIES = 50
 
 #: Between two looks whether a session that is closing has been cleaned up.
 _CLEAN_POLL_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class ClientEnded:
+    """Why a contender was stopped: kazoo's connection thread has ended, or the client was stopped by its user."""
 
 
 class Waiting(Protocol):
@@ -151,11 +157,11 @@ class Session:
 
     def join(self, runner: Waiting) -> int | None:
         """Tell `runner` of every connection from now on; returns the current session, None without a connection."""
-        self._start_thread()
         with self._lock:
             self._waiting[runner] = None
             session = self.guard.session if self.requests.is_up else None
             stopped = self._stopped
+        self._start_thread()
         if stopped is not None:
             runner.post(stopped)  # whoever comes too late for `stop_waiting` must not wait for ever
         return session
@@ -169,6 +175,10 @@ class Session:
         """Tell everybody who waits to stop, and whoever comes later."""
         with self._lock:
             self._stopped = event
+        self._stop_those_who_wait(event)
+
+    def _stop_those_who_wait(self, event: Stop) -> None:
+        with self._lock:
             waiting = list(self._waiting)
         for runner in waiting:
             runner.post(event)
@@ -246,6 +256,12 @@ class Session:
             except Exception:
                 log.exception("guard.failed")
                 due = clock.now() + 0.1
+            if kazoo_private.has_ended(self.client):
+                self._stop_those_who_wait(Stop(ClientEnded()))  # no connection will come by itself any more
+                with self._lock:
+                    if not self._waiting and not self._is_closing:
+                        self._has_thread = False  # whoever joins starts another one
+                        return
             if self._is_closing:
                 if self._is_clean():
                     self.close()

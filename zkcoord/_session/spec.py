@@ -30,7 +30,7 @@ from zkcoord._core.paths import normalize
 from zkcoord._session.hold import Key
 from zkcoord._session.identity import Owner
 from zkcoord._session.runner import Cancelled, HeldElsewhere, Refused, Runner
-from zkcoord._session.session import Waiting
+from zkcoord._session.session import ClientEnded, Waiting
 from zkcoord.coordinator import Coordinator, check_acl, seconds
 from zkcoord.errors import (
     AcquireCancelledError,
@@ -309,6 +309,11 @@ def _stopped(
     match why:
         case Cancelled(reason):
             return AcquireCancelledError(path, reason)
+        case ClientEnded():
+            return ConnectionLostError(
+                f"{path} was not acquired: the kazoo client of {call.coordinator.hosts} was stopped or has ended"
+                f"{_problem(call.coordinator)}; acquire again once it is mended"
+            )
         case HeldElsewhere(member):
             return AlreadyHeldError(
                 path,
@@ -342,8 +347,11 @@ def no_answer(call: AcquireCall) -> ConnectionLostError:
 
 def unreachable(coordinator: Coordinator) -> str:
     """Say that no server answers, which ones were asked, and what kazoo complained of last."""
-    problem = f" ({coordinator.last_problem})" if coordinator.last_problem else ""
-    return f"no ZooKeeper server of {coordinator.hosts} answered in time{problem}"
+    return f"no ZooKeeper server of {coordinator.hosts} answered in time{_problem(coordinator)}"
+
+
+def _problem(coordinator: Coordinator) -> str:
+    return f" ({coordinator.last_problem})" if coordinator.last_problem else ""
 
 
 def refused(path: str, error: Exception, coordinator: Coordinator) -> ZkCoordError:

@@ -64,7 +64,7 @@ class Lock:
             AlreadyHeldError: this owner holds it and the lock is not reentrant, or holds it through another client.
             QueueConflictError: the directory has members of another lock library or kind.
             SequenceExhaustedError: the directory's counter is nearly used up.
-            ConnectionLostError: one try (``timeout=0``) got no answer.
+            ConnectionLostError: one try (``timeout=0``) got no answer, or the client has ended meanwhile.
             ConfigError: the coordinator is closed, the client stopped, or its credentials do not suffice.
             ForeignProcessError: the coordinator was made by this process's parent.
 
