@@ -157,8 +157,8 @@ class GrantLostError(ZkCoordError):
         token: the fencing token of the lost grant.
         reason: "expired" (the server ended the session), "deadline" (no confirmation from the leader in
             time; or less is left than ``check(min_remaining=…)`` asked for), "deleted" (the znode was removed by
-            somebody) or "closed" (with its coordinator, or the borrowed client was stopped). "revoked" and
-            "max_hold" are for later versions.
+            somebody), "revoked" (the same, after somebody had asked for it with `revoke`), "max_hold" (its longest
+            time is over) or "closed" (with its coordinator, or the borrowed client was stopped).
     """
 
     def __init__(self, path: str, token: int, reason: str, detail: str = "") -> None:

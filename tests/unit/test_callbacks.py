@@ -14,6 +14,9 @@ def callbacks():
     callbacks = Callbacks("test")
     yield callbacks
     callbacks.close()
+    for thread in threading.enumerate():
+        if thread.name.startswith("test-callback"):
+            thread.join(5.0)
 
 
 def test_no_thread_is_started_before_it_is_needed(callbacks):

@@ -56,6 +56,23 @@ def test_lost_by_what_ended_it_or_by_the_deadline(how, now, reason):
 
 
 @pytest.mark.parametrize(
+    ("how", "now", "until", "reason"),
+    [
+        (None, 4.99, 5.0, None),
+        (None, 5.0, 5.0, LossReason.MAX_HOLD),
+        (None, 11.0, 5.0, LossReason.MAX_HOLD),
+        (None, 10.0, 10.0, LossReason.MAX_HOLD),
+        (None, 10.0, 11.0, LossReason.DEADLINE),
+        (None, 12.0, 11.0, LossReason.DEADLINE),
+        (LossReason.DELETED, 6.0, 5.0, LossReason.DELETED),
+        ("released", 6.0, 5.0, None),
+    ],
+)
+def test_a_longest_time_ends_it_if_that_comes_before_the_deadline(how, now, until, reason):
+    assert reason == loss_at(ended(how), 10.0, now, until)
+
+
+@pytest.mark.parametrize(
     ("how", "now", "is_connected", "expected"),
     [
         (None, 4.9, True, Status.HELD),

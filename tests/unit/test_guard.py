@@ -67,8 +67,8 @@ class Rig:
     def track(self, path="/a/w"):
         self.guard.track(path, lambda: self.gone.append(path))
 
-    def hold(self, node=NODE):
-        hold = Hold(node.directory, (node,), self.guard.lease, self.guard)
+    def hold(self, node=NODE, max_hold_s=None):
+        hold = Hold(node.directory, (node,), self.guard.lease, self.guard, max_hold_s=max_hold_s)
         self.guard.add(hold)
         return hold
 
@@ -549,7 +549,43 @@ def test_changed_data_is_looked_at_and_a_revocation_logged(rig, caplog):
     assert None is hold.loss()
     assert "grant.revocation_requested" in caplog.text
     rig.kazoo.fire(NODE.path, True)
-    assert LossReason.DELETED is hold.loss()
+    assert LossReason.REVOKED is hold.loss()
+
+
+def test_a_hold_with_a_longest_time_ends_by_it_and_its_member_is_deleted(rig):
+    hold = rig.hold(max_hold_s=0.5)
+    other = rig.hold(Node("/b", "x-lock-0000000001", 18, 7), max_hold_s=0.7)
+    rig.confirm_at(0)
+    assert rig.tick(0.1) <= 0.5
+    rig.tick(0.499)
+    assert None is hold.loss()
+    rig.tick(0.5)
+
+    assert (LossReason.MAX_HOLD, None) == (hold._state.lost, other._state.lost)
+    assert any(isinstance(sent, Delete) and sent.path == NODE.path for sent in rig.kazoo.sent)
+    other.release()
+    rig.tick(0.7)
+    assert None is other._state.lost
+
+
+def test_a_hold_with_a_longest_time_ends_by_it_without_a_connection(rig):
+    hold = rig.hold(max_hold_s=0.5)
+    rig.confirm_at(0)
+    rig.down()
+    assert rig.tick(0.1) <= 0.5
+    rig.tick(0.5)
+
+    assert LossReason.MAX_HOLD is hold._state.lost
+
+
+def test_a_hold_of_several_members_that_loses_one_gives_back_the_others(rig):
+    second = Node("/b", "x-lock-0000000001", 17, 7)
+    hold = Hold("/a", (NODE, second), rig.guard.lease, rig.guard)
+    rig.guard.add(hold)
+    hold.lose(LossReason.DELETED)
+
+    deleted = [sent.path for sent in rig.kazoo.sent if isinstance(sent, Delete)]
+    assert [NODE.path, second.path] == deleted
 
 
 def test_the_watch_is_taken_back_with_the_hold(rig):

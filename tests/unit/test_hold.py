@@ -174,3 +174,58 @@ def test_a_waiter_is_woken_by_a_release(hold):
     waiter.join(10)
 
     assert [False] == results
+
+
+# --- a longest time
+
+
+@pytest.fixture
+def bounded(watchman):
+    lease = Lease(10.0)
+    lease.connected(START)
+    return Hold("/a", (Node("/a", "x-lock-0000000001", 17, 7),), lease, watchman, max_hold_s=3.0)
+
+
+def test_a_longest_time_bounds_what_remains_and_ends_it(bounded, watchman):
+    assert 3.0 == bounded.remaining()
+    watchman.clock.now = START + 2.99
+    assert None is bounded.loss()
+    watchman.clock.now = START + 3.0
+
+    assert (Status.LOST, LossReason.MAX_HOLD) == (bounded.status(), bounded.loss())
+
+
+# --- being asked for it
+
+
+def test_a_request_is_told_once_to_everybody_who_wants_to_know(hold):
+    told = []
+    hold.on_revoke(lambda: told.append("a"))
+    undo = hold.on_revoke(lambda: told.append("b"))
+    hold.on_revoke(lambda: told.append("c"))
+    undo()
+    hold.revoke()
+    hold.revoke()
+
+    assert ["a", "c"] == told
+    assert Status.HELD is hold.status()
+    hold.on_revoke(lambda: told.append("late"))
+    assert ["a", "c", "late"] == told
+
+
+@pytest.mark.parametrize("end", [Hold.release, lambda hold: hold.lose(LossReason.EXPIRED)])
+def test_nobody_is_told_of_a_request_after_the_end(hold, end):
+    told = []
+    hold.on_revoke(lambda: told.append("a"))
+    end(hold)
+    hold.revoke()
+    hold.on_revoke(lambda: told.append("b"))
+
+    assert [] == told
+
+
+def test_a_member_deleted_after_a_request_was_revoked(hold):
+    hold.revoke()
+    hold.lose(LossReason.DELETED)
+
+    assert LossReason.REVOKED is hold.loss()

@@ -66,13 +66,21 @@ class HoldState:
         return True
 
 
-def loss_at(state: HoldState, deadline: float, now: float) -> LossReason | None:
-    """Return why the hold is lost at `now`: what ended it, or the passed deadline; None if it is not lost."""
+def loss_at(state: HoldState, deadline: float, now: float, until: float = float("inf")) -> LossReason | None:
+    """
+    Return why the hold is lost at `now`; None if it is not lost.
+
+    Args:
+        state: the hold's ending, if any.
+        deadline: until when the session is surely alive.
+        now: the moment of asking, on the lease's clock.
+        until: when its `max_hold` ends it, whatever the session does.
+    """
     if state.lost is not None:
         return state.lost
-    if not state.is_released and now >= deadline:
-        return LossReason.DEADLINE
-    return None
+    if state.is_released or now < min(deadline, until):
+        return None
+    return LossReason.MAX_HOLD if until <= deadline else LossReason.DEADLINE
 
 
 def status(state: HoldState, deadline: float, now: float, is_connected: bool, late_after: float) -> Status:

@@ -9,6 +9,7 @@ its proof. Both take the place of kazoo's pings, so the guard also notices a ser
 `tick` decides and sends, given the time; a thread calls it when it says. Nothing here blocks.
 """
 
+import heapq
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable
@@ -86,6 +87,9 @@ class Guard:
         self._holds: dict[Hold, list[Subscription]] = {}
         self._unwatched: deque[Hold] = deque()
         self._unstamped: deque[Hold] = deque()
+        self._bounded: list[
+            tuple[float, int, Hold]
+        ] = []  # a heap: those with a max_hold, by when it ends them
         self._confirming: list[Callable[[], None]] = []
         self._beat_sent = float("-inf")
         self._is_beating = False
@@ -194,7 +198,9 @@ class Guard:
             self._unwatched.append(hold)
             if hold.stamp is not None:
                 self._unstamped.append(hold)
-            if self._wakes_at > hold.granted_at + OWN_WATCH_AFTER_S:
+            if hold.until < float("inf"):
+                heapq.heappush(self._bounded, (hold.until, id(hold), hold))
+            if self._wakes_at > min(hold.granted_at + OWN_WATCH_AFTER_S, hold.until):
                 self._wakes_at = float("-inf")
                 self._kick()
         if hold.session != self.session:
@@ -209,7 +215,7 @@ class Guard:
         for subscription in subscriptions:
             self._watches.release(subscription)
         reason = hold.loss()
-        is_gone = reason is LossReason.DELETED and len(hold.nodes) == 1
+        is_gone = reason in (LossReason.DELETED, LossReason.REVOKED) and len(hold.nodes) == 1
         if reason is not None and not is_gone and hold.session == self.session:
             for node in hold.nodes:
                 self._janitor.delete(node)
@@ -227,8 +233,9 @@ class Guard:
         self._requests.pump()
         if self._holds and now >= self._lease.deadline:
             self._lapse()
+        bounded = self._end_bounded(now)
         with self._lock:
-            due = min(now + _IDLE_S, now + self.heartbeat_s)
+            due = min(now + _IDLE_S, now + self.heartbeat_s, bounded)
             if self._holds:
                 due = min(due, self._lease.deadline)
             if self._requests.is_up and self.timeout_s is not None:
@@ -236,6 +243,17 @@ class Guard:
                 self._stamp(now)
             self._wakes_at = due
             return due
+
+    def _end_bounded(self, now: float) -> float:
+        """End the holds whose max_hold is over at `now`; return when the next one's is."""
+        while True:
+            with self._lock:
+                while self._bounded and self._bounded[0][2] not in self._holds:
+                    heapq.heappop(self._bounded)
+                if not self._bounded or self._bounded[0][0] > now:
+                    return self._bounded[0][0] if self._bounded else float("inf")
+                _, _, hold = heapq.heappop(self._bounded)
+            hold.loss(now)
 
     def _lapse(self) -> None:
         self.lose_all(LossReason.DEADLINE)
@@ -325,7 +343,7 @@ class Guard:
         def looked(answer: tuple[bytes, Any] | None, error: Exception | None) -> None:
             if answer is not None:
                 if answer[0] == REVOKE:
-                    log.warning("grant.revocation_requested", path=hold.path, token=hold.token)
+                    hold.revoke()
             elif error is None:
                 hold.lose(LossReason.DELETED)
 

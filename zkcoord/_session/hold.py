@@ -45,6 +45,7 @@ class Hold:
         watchman: the guard of that session.
         token: the fencing token; None = the first member's czxid.
         stamp: data for the first member that say since when it holds, worth writing when it waited for long.
+        max_hold_s: seconds after which it is lost whatever happens; None = never.
     """
 
     def __init__(
@@ -56,12 +57,14 @@ class Hold:
         *,
         token: int | None = None,
         stamp: bytes | None = None,
+        max_hold_s: float | None = None,
     ) -> None:
         self.path = path
         self.nodes = nodes
         self.token = nodes[0].czxid if token is None else token
         self.session = nodes[0].session
         self.granted_at = watchman.now()
+        self.until = float("inf") if max_hold_s is None else self.granted_at + max_hold_s
         self.grants = 0
         self.keys: tuple[Key, ...] = ()
         self.stamp = stamp
@@ -70,11 +73,13 @@ class Hold:
         self._state = HoldState()
         self._changed = threading.Condition()
         self._on_lost: dict[object, Callable[[LossReason], None]] = {}
+        self._on_revoke: dict[object, Callable[[], None]] = {}
+        self._is_asked = False
 
     @property
     def deadline(self) -> float:
-        """Until when it is surely ours, as far as the session goes."""
-        return self._lease.deadline
+        """Until when it is surely ours, if nothing more is heard of the session."""
+        return min(self._lease.deadline, self.until)
 
     def remaining(self) -> float:
         """Seconds for which it is surely ours; 0 when it is over."""
@@ -93,7 +98,8 @@ class Hold:
 
     def loss(self, now: float | None = None) -> LossReason | None:
         """Why it is lost; None while it is held or when it was released."""
-        reason = loss_at(self._state, self.deadline, self._watchman.now() if now is None else now)
+        moment = self._watchman.now() if now is None else now
+        reason = loss_at(self._state, self._lease.deadline, moment, self.until)
         if reason is not None:
             self.lose(reason)
         return self._state.lost
@@ -101,8 +107,11 @@ class Hold:
     def lose(self, reason: LossReason) -> bool:
         """End it as lost and tell everybody; False if it was over already."""
         with self._changed:
+            if self._is_asked and reason is LossReason.DELETED:
+                reason = LossReason.REVOKED
             if not self._state.lose(reason):
                 return False
+            self._on_revoke.clear()
             callbacks = list(self._on_lost.values())
             self._on_lost.clear()
             self._changed.notify_all()
@@ -123,6 +132,7 @@ class Hold:
             if not self._state.release():
                 return False
             self._on_lost.clear()
+            self._on_revoke.clear()
             self._changed.notify_all()
         held_s = self._watchman.now() - self.granted_at
         log.debug("release.done", path=self.path, token=self.token, held_s=round(held_s, 6))
@@ -155,3 +165,25 @@ class Hold:
         if reason is not None:
             callback(reason)
         return lambda: self._on_lost.pop(key, None) and None
+
+    def revoke(self) -> None:
+        """Somebody asks for it back: tell whoever wants to know, once. It stays held until its owner acts."""
+        with self._changed:
+            if self._is_asked or self._state.is_over:
+                return
+            self._is_asked = True
+            callbacks = list(self._on_revoke.values())
+        log.warning("grant.revocation_requested", path=self.path, token=self.token)
+        for callback in callbacks:
+            callback()
+
+    def on_revoke(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Have `callback` told once when somebody asks for it back; at once if that was. Returns how to undo it."""
+        key = object()
+        with self._changed:
+            is_asked = self._is_asked and not self._state.is_over
+            if not self._state.is_over:
+                self._on_revoke[key] = callback
+        if is_asked:
+            callback()
+        return lambda: self._on_revoke.pop(key, None) and None

@@ -97,6 +97,7 @@ class Runner:
         label: for people.
         acl: for members and for directories made here.
         contender: not yet started.
+        max_hold_s: seconds after which the hold ends whatever happens; None = never.
         on_outcome: called once, on any thread. With a hold, guarded already, exactly when the outcome is `Won`.
     """
 
@@ -109,6 +110,8 @@ class Runner:
         acl: Sequence[ACL],
         contender: Contender,
         on_outcome: Callable[[Outcome, Hold | None], None],
+        *,
+        max_hold_s: float | None = None,
     ) -> None:
         self._session = session
         self._places = places
@@ -117,6 +120,7 @@ class Runner:
         self._acl = list(acl)
         self._contender = contender
         self._on_outcome = on_outcome
+        self._max_hold_s = max_hold_s
         self._mailbox: deque[Event] = deque()
         self._busy = threading.Lock()
         self._create: Call | None = None
@@ -412,7 +416,13 @@ class Runner:
             stamp = with_held_since(self._data) if is_stamped else None
             guard = self._session.guard
             hold = Hold(
-                self._places[0][0], outcome.nodes, guard.lease, guard, token=outcome.token, stamp=stamp
+                self._places[0][0],
+                outcome.nodes,
+                guard.lease,
+                guard,
+                token=outcome.token,
+                stamp=stamp,
+                max_hold_s=self._max_hold_s,
             )
             self._session.guard.add(hold)
             log.debug(

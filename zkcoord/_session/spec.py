@@ -79,6 +79,7 @@ class Spec:
     Attributes:
         sibling: marker of the other side of a read/write lock; None for a plain lock.
         more: further directories and their rules, for a multi-lock.
+        max_hold_s: seconds after which a hold ends whatever happens; None = never.
     """
 
     path: str
@@ -90,6 +91,7 @@ class Spec:
     acl: tuple[ACL, ...] | None
     sibling: str | None = None
     more: tuple[tuple[str, Rule], ...] = ()
+    max_hold_s: float | None = None
 
     @property
     def places(self) -> tuple[tuple[str, Rule], ...]:
@@ -248,6 +250,7 @@ def _spec(
     label: str | None,
     dialect: object,
     acl: Sequence[ACL] | None,
+    max_hold: float | None = None,
 ) -> Spec:
     rule = rules.get(dialect) if isinstance(dialect, str) else None
     if rule is None:
@@ -262,6 +265,7 @@ def _spec(
         owner=_text("owner", owner),
         label=_text("label", label),
         acl=None if acl is None else check_acl(acl),
+        max_hold_s=None if max_hold is None else seconds("max_hold", max_hold, is_positive=True),
     )
 
 

@@ -15,10 +15,17 @@ from zkcoord._session.identity import Owner, current_thread_owner
 from zkcoord._session.runner import Cancelled
 from zkcoord._session.session import Waiting
 from zkcoord._session.spec import DEFAULT, AcquireCall, Default, Spec, timeout_s, unreachable
+from zkcoord._sync import operators
 from zkcoord._sync.driver import acquire
 from zkcoord._sync.grants import Grant, leave
 from zkcoord.coordinator import Coordinator, coordinator_for, seconds
-from zkcoord.errors import AcquireTimeoutError, ConnectionLostError, NotHeldError, QueueConflictError
+from zkcoord.errors import (
+    AcquireTimeoutError,
+    ConfigError,
+    ConnectionLostError,
+    NotHeldError,
+    QueueConflictError,
+)
 
 #: Least time for the reads of `queue`, whatever the connecting has left.
 _LAST_LOOK_S = 0.1
@@ -132,6 +139,77 @@ class Lock:
         return tuple(
             member for path, rule in self._spec.places for member in _read_queue(client, path, rule, give_up)
         )
+
+    def revoke(
+        self, *, token: int | None = None, wait: float = 0.0, then_break: bool = False, timeout: float = 10.0
+    ) -> bool:
+        """
+        Ask those who hold this path to give it up; for operators.
+
+        A holder with `Grant.on_revoke` is told within a round trip, a Curator client that made its lock revocable too.
+        All others ignore it.
+
+        Args:
+            token: only the holder with this token, as `queue` shows it; None = all holders.
+            wait: seconds to wait until they are gone.
+            then_break: delete the members of those who still hold after that, as `break_holder` does.
+            timeout: most seconds for the requests, besides `wait`; more than 0.
+
+        Returns:
+            Whether none of them holds any more.
+
+        Raises:
+            ConfigError: an argument is wrong, or these credentials may not write the member.
+            ConnectionLostError: no answer in time; some may have been asked.
+            QueueConflictError: as for `queue`.
+        """
+        wait_s = seconds("wait", wait)
+        limit_s = seconds("timeout", timeout, is_positive=True)
+        coordinator = self._coordinator()
+        holders = self._holders(token, limit_s)
+        give_up = clock.now() + limit_s
+        left = [holder for holder in holders if operators.ask_back(coordinator, holder, give_up)]
+        until = clock.now() + wait_s
+        left = [holder for holder in left if not operators.wait_gone(coordinator, holder, until)]
+        if not then_break:
+            return not left
+        give_up = clock.now() + limit_s
+        for holder in left:
+            operators.break_member(coordinator, holder, give_up)
+        return True
+
+    def break_holder(self, token: int, *, timeout: float = 10.0) -> bool:
+        """
+        Delete the member of the holder with this token; for operators. It is logged with what the member said.
+
+        The holder is told within a round trip, which may be after somebody else was granted the path: whatever the lock
+        protects must check the fencing token.
+
+        Args:
+            token: as `queue` shows it, so that nobody else is hit who holds by now.
+            timeout: most seconds for everything; more than 0.
+
+        Returns:
+            False when nobody holds with this token.
+
+        Raises:
+            ConfigError: an argument is wrong, or these credentials may not delete the member.
+            ConnectionLostError: no answer in time; it may have been deleted.
+            QueueConflictError: as for `queue`.
+        """
+        give_up = clock.now() + seconds("timeout", timeout, is_positive=True)
+        if isinstance(token, bool) or not isinstance(token, int):
+            raise ConfigError(f"token must be an int, not {type(token).__name__}")
+        coordinator = self._coordinator()
+        broken = [
+            operators.break_member(coordinator, holder, give_up) for holder in self._holders(token, timeout)
+        ]
+        return any(broken)
+
+    def _holders(self, token: int | None, timeout: float) -> list[queues.Member]:
+        return [
+            member for member in self.queue(timeout=timeout) if member.holds and token in (None, member.token)
+        ]
 
     def __enter__(self) -> Grant:
         grant = self.acquire()

@@ -140,7 +140,16 @@ def _contend(
         is_beside=ask.spec.is_shared,
     )
     acl = ask.spec.acl or ask.coordinator.acl
-    runner = Runner(session, places, ask.owner, ask.spec.label, acl, contender, on_outcome)
+    runner = Runner(
+        session,
+        places,
+        ask.owner,
+        ask.spec.label,
+        acl,
+        contender,
+        on_outcome,
+        max_hold_s=ask.spec.max_hold_s,
+    )
     is_taken = False
     try:
         ask.pending.add(runner)

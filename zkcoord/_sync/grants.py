@@ -112,6 +112,7 @@ class Grant:
         self._spec = spec
         self._hold = hold
         self._pid = os.getpid()
+        self._was_lost = False
         self._is_released = False
 
     def __repr__(self) -> str:
@@ -235,10 +236,33 @@ class Grant:
         self._check_process()
 
         def lost(reason: LossReason) -> None:
-            if not self._is_released:
+            if not self._is_released or self._was_lost:
                 self._session.callbacks.run(lambda: callback(self, reason.value))
 
         return self._hold.on_lost(lost)
+
+    def on_revoke(self, callback: Callable[["Grant"], object]) -> Callable[[], None]:
+        """
+        Have ``callback(grant)`` called once when somebody asks for the lock back (`revoke`, Curator's ``Revoker``).
+
+        At once if that was the case already. Nothing else happens: the callback decides, for example by releasing the
+        grant. Without one, a request is only logged. It runs on a thread of zkcoord's; what it raises is logged.
+
+        Returns:
+            A function that takes the callback back.
+
+        Raises:
+            ConfigError: `callback` cannot be called.
+        """
+        if not callable(callback):
+            raise ConfigError(f"callback must be callable, not {type(callback).__name__}")
+        self._check_process()
+
+        def asked() -> None:
+            if not self._is_released:
+                self._session.callbacks.run(lambda: callback(self))
+
+        return self._hold.on_revoke(asked)
 
     def transaction(self, timeout: float | None = None) -> Transaction:
         """
@@ -266,6 +290,7 @@ class Grant:
         self._check_process()
         if self._is_released:
             return False
+        self._was_lost = self._hold.loss() is not None  # those who want to know may be still to be told
         self._is_released = True
         if not self._coordinator.registry.leave(self._hold):
             return self._hold.loss() is None

@@ -32,6 +32,8 @@ class ZkLock(Lock):
         dialect: the layout of the members: "curator" (default; Java's ``InterProcessMutex`` and ``LeaderSelector``),
             "curator-latch" (``LeaderLatch``) or "kazoo" (kazoo's ``Lock`` and ``WriteLock``).
         acl: for the member and for directories made here; None = the coordinator's.
+        max_hold: seconds after which a hold is lost (reason "max_hold") and its member deleted, whatever its owner
+            does; counted from the first of its grants. None = never.
 
     Raises:
         ConfigError: an argument is wrong.
@@ -51,8 +53,16 @@ class ZkLock(Lock):
         label: str | None = None,
         dialect: str = "curator",
         acl: Sequence[ACL] | None = None,
+        max_hold: float | None = None,
     ) -> None:
         spec = exclusive_spec(
-            path, timeout=timeout, reentrant=reentrant, owner=owner, label=label, dialect=dialect, acl=acl
+            path,
+            timeout=timeout,
+            reentrant=reentrant,
+            owner=owner,
+            label=label,
+            dialect=dialect,
+            acl=acl,
+            max_hold=max_hold,
         )
         super().__init__(spec, client)

@@ -28,7 +28,8 @@ class ZkMultiLock(Lock):
     Args:
         locks: paths (exclusive locks), or lock objects: `ZkLock`, ``ZkReadWriteLock(…).read`` or ``.write``; in any
             mix, of one dialect.
-        client, timeout, reentrant, owner, label, acl: as for `ZkLock`; those of the lock objects do not count.
+        client, timeout, reentrant, owner, label, acl, max_hold: as for `ZkLock`; those of the lock objects do not
+            count.
 
     Raises:
         ConfigError: an argument is wrong, a path is named twice, or nothing is named.
@@ -46,6 +47,7 @@ class ZkMultiLock(Lock):
         owner: str | None = None,
         label: str | None = None,
         acl: Sequence[ACL] | None = None,
+        max_hold: float | None = None,
     ) -> None:
         if isinstance(locks, str | bytes) or not isinstance(locks, Sequence):
             raise ConfigError(f"locks must be a list of paths and lock objects, not {type(locks).__name__}")
@@ -56,6 +58,7 @@ class ZkMultiLock(Lock):
             owner=owner,
             label=label,
             acl=acl,
+            max_hold=max_hold,
         )
         super().__init__(spec, client)
 

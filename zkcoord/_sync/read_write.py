@@ -47,7 +47,7 @@ class ZkReadWriteLock:
 
     Args:
         path: the lock's directory; nothing else belongs into it, a `ZkLock` neither.
-        client, timeout, reentrant, owner, label, acl: as for `ZkLock`.
+        client, timeout, reentrant, owner, label, acl, max_hold: as for `ZkLock`.
         dialect: "curator" (default; Java's ``InterProcessReadWriteLock`` from Curator 5.5 on) or "kazoo" (kazoo's
             ``ReadLock`` and ``WriteLock``).
 
@@ -68,9 +68,17 @@ class ZkReadWriteLock:
         label: str | None = None,
         dialect: str = "curator",
         acl: Sequence[ACL] | None = None,
+        max_hold: float | None = None,
     ) -> None:
         read, write = read_write_specs(
-            path, timeout=timeout, reentrant=reentrant, owner=owner, label=label, dialect=dialect, acl=acl
+            path,
+            timeout=timeout,
+            reentrant=reentrant,
+            owner=owner,
+            label=label,
+            dialect=dialect,
+            acl=acl,
+            max_hold=max_hold,
         )
         self.read = ReadLock(read, client)
         self.write = WriteLock(write, client)

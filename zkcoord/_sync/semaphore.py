@@ -41,7 +41,7 @@ class ZkSemaphore(Lock):
         path: the semaphore's directory; a persistent node whose data hold the limit. Nothing else belongs into it, and
             nobody but an operator ever deletes it.
         permits: the limit. Recorded by whoever comes first; None takes what is recorded.
-        client, timeout, owner, label, acl: as for `ZkLock`.
+        client, timeout, owner, label, acl, max_hold: as for `ZkLock`.
 
     Raises:
         ConfigError: an argument is wrong.
@@ -59,8 +59,11 @@ class ZkSemaphore(Lock):
         owner: str | None = None,
         label: str | None = None,
         acl: Sequence[ACL] | None = None,
+        max_hold: float | None = None,
     ) -> None:
-        spec = semaphore_spec(path, permits, timeout=timeout, owner=owner, label=label, acl=acl)
+        spec = semaphore_spec(
+            path, permits, timeout=timeout, owner=owner, label=label, acl=acl, max_hold=max_hold
+        )
         super().__init__(spec, client)
 
     def acquire(self, *, timeout: float | Default | None = DEFAULT, permits: int = 1) -> Grant:
