@@ -99,7 +99,7 @@ def test_public_names_on_the_page_exist(page: Path) -> None:
         text.removesuffix("()") for text in code if re.fullmatch(r"[A-Z]\w+Error(\(\))?", text)
     } - foreign
     modules = {path.stem for path in (REPOSITORY / "zkcoord").iterdir()}
-    loggers = {"session", "acquire", "grant", "janitor", "callbacks", "kazoo"}
+    loggers = {"session", "acquire", "grant", "janitor", "callbacks", "operator", "kazoo"}
 
     assert set() == named - set(zkcoord.__all__)
     assert set() == dotted - set(zkcoord.__all__) - modules - loggers - {"__all__"}
@@ -146,7 +146,9 @@ def test_configuration_lists_every_option(heading: str, value: type) -> None:
 
 def test_configuration_lists_every_logger_and_event() -> None:
     text = section(CONFIGURATION, "Logging")
-    sources = "".join(path.read_text("utf-8") for path in (REPOSITORY / "zkcoord" / "_session").glob("*.py"))
+    package = REPOSITORY / "zkcoord"
+    files = [*(package / "_session").glob("*.py"), *(package / "_sync").glob("*.py")]
+    sources = "".join(path.read_text("utf-8") for path in files)
     loggers = set(re.findall(r'get_logger\("(\w+)"\)', sources))
     events = set(re.findall(r'log\.(?:debug|info|warning|error|exception)\(\s*"([\w.]+)"', sources))
 
