@@ -296,8 +296,6 @@ def refusal(call: AcquireCall, outcome: Outcome, runner: Runner, waited_s: float
         case BadLimit(directory, recorded):
             return _bad_limit(spec, directory, recorded)
         case CompanionGone():
-            if call.is_none_if_busy:
-                return None
             return GrantLostError(
                 spec.path, 0, "deleted", "the grant that this one was to stand beside is gone"
             )

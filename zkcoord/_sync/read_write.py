@@ -100,6 +100,7 @@ class ZkReadWriteLock:
 
         Raises:
             NotHeldError: this owner does not hold the read lock.
+            GrantLostError: the read grant turned out to be lost.
             ConnectionLostError: no answer within a third of the session timeout, at most 1 s.
         """
         return self.write._upgrade()
