@@ -221,6 +221,7 @@ class Coordinator:
         if self._session is None or kazoo_private.has_ended(self._client):
             with self._lock:
                 if self._session is None:
+                    process.close_at_exit(self)
                     self._session = self._attach(self._client)
                 if kazoo_private.has_ended(self._client) and not self._closing:
                     self._client.start_async()  # once: kazoo hangs in a second start

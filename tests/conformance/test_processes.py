@@ -306,8 +306,11 @@ if __name__ == "__main__":
     context = multiprocessing.get_context({method!r})
     with app.lock:
         pass
+    keeper = context.Process(target=app.keep)
+    keeper.start()
+    keeper.join(60)
+    app.lock.acquire(timeout=2.0).release()  # at once, and not when the keeper's session has run out
     children = [context.Process(target=app.work, args=(number,)) for number in range(3)]
-    children.append(context.Process(target=app.keep))
     for child in children:
         child.start()
     for child in children:

@@ -38,17 +38,23 @@ codecs.lookup("idna")  # what every look-up of a host's address imports when it 
 _open: "weakref.WeakSet[Closable]" = weakref.WeakSet()
 _child_hooks: list[Callable[[], None]] = []
 _hooked_pid: int | None = None
+_finalizer: multiprocessing.util.Finalize | None = None
 
 
 def close_at_exit(closable: Closable) -> None:
-    """Have `closable` closed when this process exits."""
-    global _hooked_pid
+    """
+    Have `closable` closed when this process exits; again does nothing.
+
+    To be said again when it is first used: multiprocessing's fork server imports the main module in a child, and only
+    then throws away the finalizers, those made by that import too.
+    """
+    global _hooked_pid, _finalizer
     _open.add(closable)
-    if _hooked_pid != os.getpid():
-        if _hooked_pid is None:
-            atexit.register(_close_all)
+    if _hooked_pid is None:
+        atexit.register(_close_all)
+    if _hooked_pid != os.getpid() or _finalizer is None or not _finalizer.still_active():
         _hooked_pid = os.getpid()
-        multiprocessing.util.Finalize(None, _close_all, exitpriority=100)
+        _finalizer = multiprocessing.util.Finalize(None, _close_all, exitpriority=100)
 
 
 def is_closed(closable: Closable) -> None:
