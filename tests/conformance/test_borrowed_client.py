@@ -162,6 +162,24 @@ def test_lock_made_after_the_close_borrows_the_client_anew(user: KazooClient, pa
     coordinator_for(user).close()
 
 
+def test_wait_that_gave_up_leaves_no_watch_on_the_member_it_waited_for(
+    user: KazooClient, zookeeper: Server, make_coordinator: MakeCoordinator, path: str
+) -> None:
+    """The predecessor stays, so that only taking the watch back makes it go."""
+    holder = ZkLock(path, client=make_coordinator()).acquire()
+    before = tables(user)
+    # Elsewhere the holder's own watch counts too, from 50 ms on: it is there before the comparison.
+    assert not holder.lost.wait(0.3)
+    watches_before = zookeeper.mntr()["zk_watch_count"]
+
+    assert in_thread(lambda: ZkLock(path, client=user).try_acquire(timeout=0.3)).result(PATIENCE_S) is None
+
+    wait_until(lambda: watches_before == zookeeper.mntr()["zk_watch_count"])
+    coordinator_for(user).close()
+    wait_until(lambda: before == tables(user))
+    holder.release()
+
+
 def test_users_own_watch_on_a_member_survives_our_leaving(
     user: KazooClient, zk: KazooClient, make_coordinator: MakeCoordinator, path: str
 ) -> None:
