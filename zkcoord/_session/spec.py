@@ -5,7 +5,7 @@ Both front ends use this, so an argument or an outcome means the same in either.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, assert_never
 
@@ -15,10 +15,11 @@ from kazoo.security import ACL
 from zkcoord._core.messages import Busy, Conflicted, Exhausted, Outcome, Stopped, Won
 from zkcoord._core.names import EXCLUSIVE, Rule
 from zkcoord._core.paths import normalize
+from zkcoord._session.hold import Hold
 from zkcoord._session.identity import Owner
 from zkcoord._session.registry import Key
 from zkcoord._session.runner import Cancelled, HeldElsewhere, Refused, Runner
-from zkcoord._session.session import ClientEnded, Waiting
+from zkcoord._session.session import ClientEnded, Session, Waiting
 from zkcoord.coordinator import Coordinator, check_acl, seconds
 from zkcoord.errors import (
     AcquireCancelledError,
@@ -73,10 +74,13 @@ class Spec:
         return self.path, self.rule.marker, owner_key
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class AcquireCall:
     """
-    One call of a front end's acquire.
+    One call of a front end's acquire: what it asks for, and what it has got so far.
+
+    Ctrl-C may strike between any two steps, even between a function's return and the assignment of what it returned. So
+    whatever is got is noted here by the one who makes it, and `undo` gives all of it back.
 
     Attributes:
         coordinator: whose session.
@@ -87,6 +91,10 @@ class AcquireCall:
         pending: where whoever waits is to be found by ``cancel`` meanwhile.
         list_first: for a try: look before anything is created.
         is_none_if_busy: a try that finds somebody ahead returns None instead of raising.
+        runners: what was started.
+        won: the hold that the runner won.
+        counted: the hold that counts one grant for this call; its grant takes this list over, and whoever empties it
+            gives the count back.
     """
 
     coordinator: Coordinator
@@ -97,6 +105,27 @@ class AcquireCall:
     pending: set[Waiting]
     list_first: bool = False
     is_none_if_busy: bool = False
+    runners: list[Runner] = field(default_factory=list)
+    won: list[Hold] = field(default_factory=list)
+    counted: list[Hold] = field(default_factory=list)
+
+    @property
+    def key(self) -> Key:
+        """Where the registry keeps this call's hold."""
+        return self.spec.key(self.owner.key)
+
+    def undo(self, session: Session) -> None:
+        """Give back whatever this call has got. For a call that ends with an exception; may be called again."""
+        for runner in self.runners:
+            runner.discard()
+            self.pending.discard(runner)
+        registry = self.coordinator.registry
+        self.won.extend(self.counted)  # so that a second call still knows of it
+        registry.leave(self.key, self.counted)
+        for hold in self.won:
+            if not hold.grants:
+                session.release(hold)
+        registry.settle(self.key, None, self)
 
     @property
     def is_try(self) -> bool:
