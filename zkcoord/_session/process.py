@@ -48,7 +48,7 @@ def close_at_exit(closable: Closable) -> None:
         if _hooked_pid is None:
             atexit.register(_close_all)
         _hooked_pid = os.getpid()
-        multiprocessing.util.Finalize(None, _close_all, exitpriority=100)
+        _finalize_at_exit()
 
 
 def is_closed(closable: Closable) -> None:
@@ -75,6 +75,20 @@ def check(pid: int, what: str) -> None:
         )
 
 
+def _finalize_at_exit() -> None:
+    multiprocessing.util.Finalize(None, _close_all, exitpriority=100)
+
+
+def _finalize_again(_: object) -> None:
+    """
+    Repeat our finalizer once multiprocessing has cleared all of them at a child's start.
+
+    Spawned children, and those of a fork server, import the main module before that; what it makes is theirs.
+    """
+    if _hooked_pid == os.getpid():
+        _finalize_at_exit()
+
+
 def _close_all() -> None:
     give_up = time.monotonic() + EXIT_TIMEOUT_S
     for closable in list(_open):
@@ -92,3 +106,4 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
+multiprocessing.util.register_after_fork(_close_all, _finalize_again)
