@@ -219,13 +219,20 @@ class Coordinator:
             assert self._session is not None
             return self._session
         if self._session is None or kazoo_private.has_ended(self._client):
-            with self._lock:
-                if self._session is None:
-                    process.close_at_exit(self)
-                    self._session = self._attach(self._client)
-                if kazoo_private.has_ended(self._client) and not self._closing:
-                    self._client.start_async()  # once: kazoo hangs in a second start
+            # On a thread of its own, which Ctrl-C cannot leave half-way.
+            starter = threading.Thread(target=self._start, name="zkcoord-start", daemon=True)
+            starter.start()
+            starter.join()
+        assert self._session is not None
         return self._session
+
+    def _start(self) -> None:
+        """Start the client, or start it again when kazoo's thread has died. Once: kazoo hangs in a second start."""
+        with self._lock:
+            if self._session is None:
+                self._session = self._attach(self._client)
+            if kazoo_private.has_ended(self._client) and not self._closing:
+                self._client.start_async()
 
     def close(self, timeout: float = 5.0) -> None:
         """
@@ -278,7 +285,8 @@ class Coordinator:
         self._client.close()
 
     def _attach(self, client: KazooClient) -> Session:
-        session = Session(client, f"zkcoord-{id(self) & 0xFFFF:04x}", self._tick_s)
+        revive = None if self._is_borrowed else self._start
+        session = Session(client, f"zkcoord-{id(self) & 0xFFFF:04x}", self._tick_s, revive)
         if self._is_borrowed and not session.adopt(self._negotiated_s):
             session.close()
             raise ConfigError(

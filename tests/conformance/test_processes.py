@@ -332,6 +332,43 @@ if __name__ == "__main__":
     assert ["held 0", "held 1", "held 2"] == sorted(done.stdout.splitlines())
 
 
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_coordinator_of_the_childs_own_main_module_gives_back_at_its_exit(
+    tmp_path: Path, hosts: str, root: str, zk: KazooClient, method: str
+) -> None:
+    """Such a child imports the main module before multiprocessing clears the finalizers."""
+    (tmp_path / "main.py").write_text(
+        f"""
+import multiprocessing
+from zkcoord import Coordinator, ZkLock
+
+lock = ZkLock({root + "/lock"!r}, client=Coordinator({hosts!r}))
+
+def keep():
+    global kept
+    kept = lock.acquire()
+
+if __name__ == "__main__":
+    child = multiprocessing.get_context({method!r}).Process(target=keep)
+    child.start()
+    child.join(60)
+    assert child.exitcode == 0, child.exitcode
+    lock.acquire(timeout=2.0).release()
+"""
+    )
+
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "main.py")],
+        capture_output=True,
+        text=True,
+        timeout=90,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+
+    assert 0 == done.returncode, done.stderr
+    assert [] == zk.get_children(f"{root}/lock")
+
+
 # --- exit
 
 

@@ -19,8 +19,11 @@ def callbacks():
             thread.join(5.0)
 
 
-def test_no_thread_is_started_before_it_is_needed(callbacks):
-    assert [] == [t.name for t in threading.enumerate() if t.name.startswith("test-callback")]
+def test_no_thread_is_started_before_it_is_needed():
+    idle = Callbacks("idle")
+
+    assert [] == [t.name for t in threading.enumerate() if t.name.startswith("idle-callback")]
+    idle.close()
 
 
 def test_a_callback_runs_on_a_daemon_thread_with_our_name(callbacks):

@@ -29,7 +29,7 @@ class Watchman:
     def is_connected(self):
         return self.connected
 
-    def ended(self, hold):
+    def ended(self, hold, on_deleted=None):
         self.ends.append(hold)
 
 

@@ -222,3 +222,22 @@ def test_whoever_waits_for_idle_is_woken_by_the_last_answer(rig):
     waiter.join(10)
 
     assert [True] == results
+
+
+def test_a_delete_that_an_interrupt_kept_from_being_sent_is_sent_by_the_second_sweep(rig):
+    rig.janitor.delete(NODE, rig.told.append)
+    rig.kazoo._queue.clear()
+    rig.requests._outstanding.clear()
+
+    rig.janitor.sweep()
+    assert [] == rig.kazoo.sent
+    rig.janitor.sweep()
+    assert [Delete(NODE.path, -1)] == rig.kazoo.sent
+
+
+def test_a_sweep_leaves_alone_what_is_under_way(rig):
+    rig.janitor.delete(NODE, rig.told.append)
+    for _ in range(3):
+        rig.janitor.sweep()
+
+    assert [Delete(NODE.path, -1)] == rig.kazoo.sent

@@ -55,8 +55,9 @@ class Place(Somewhere):
     def hold(self, spec):
         held = Held(*(Node(path, f"x-{rule.marker}0000000001", 17, 7) for path, rule in spec.places))
         keys = spec.keys(ME.key)
-        self.registry.claim(keys, lambda: None)
-        self.registry.settle(keys, held)
+        claimant = call(spec, self)
+        self.registry.claim(keys, lambda: None, claimant)
+        self.registry.settle(keys, held, claimant)
         return held
 
 

@@ -94,6 +94,7 @@ class Guard:
         self._beat_sent = float("-inf")
         self._is_beating = False
         self._wakes_at = float("-inf")
+        self._swept = float("-inf")
 
     # --- the session
 
@@ -180,6 +181,12 @@ class Guard:
         with self._lock:
             self._members.pop(path, None)
 
+    def holds(self, name: str) -> bool:
+        """Whether a live hold has a member of that name."""
+        with self._lock:
+            holds = list(self._holds)
+        return any(node.name == name and hold.loss() is None for hold in holds for node in hold.nodes)
+
     def confirm(self, on_confirmed: Callable[[], None]) -> None:
         """Call back once the lease has at least ``h`` left: now, or after as many heartbeats as that takes."""
         with self._lock:
@@ -206,19 +213,37 @@ class Guard:
         if hold.session != self.session:
             hold.lose(LossReason.EXPIRED)
 
-    def ended(self, hold: Hold) -> None:
-        """A hold is over. What was lost while its session lives on must not stay in others' way."""
+    def ended(self, hold: Hold, on_deleted: Callable[[bool], None] | None = None) -> None:
+        """
+        A hold is over: its members go, so that none stays in others' way.
+
+        The hold is forgotten last. Should an interrupt strike before, `tick` does all of this again.
+        """
         with self._lock:
-            subscriptions = self._holds.pop(hold, [])
+            subscriptions = self._holds.get(hold, [])
             for node in hold.nodes:
                 self._members.pop(node.path, None)
         for subscription in subscriptions:
             self._watches.release(subscription)
         reason = hold.loss()
         is_gone = reason in (LossReason.DELETED, LossReason.REVOKED) and len(hold.nodes) == 1
-        if reason is not None and not is_gone and hold.session == self.session:
-            for node in hold.nodes:
+        if hold.session == self.session and not is_gone:
+            first, *others = hold.nodes
+            for node in others:
                 self._janitor.delete(node)
+            self._janitor.delete(first, on_deleted)
+        elif on_deleted is not None:
+            on_deleted(False)  # they went with their session
+        with self._lock:
+            self._holds.pop(hold, None)
+
+    def _sweep(self) -> None:
+        """Finish what an interrupt in a user's thread has left half done."""
+        with self._lock:
+            unfinished = [hold for hold in self._holds if hold.is_over]
+        for hold in unfinished:
+            self.ended(hold)
+        self._janitor.sweep()
 
     def lose_all(self, reason: LossReason) -> list[Hold]:
         """End every hold, as on close; returns them."""
@@ -234,6 +259,9 @@ class Guard:
         if self._holds and now >= self._lease.deadline:
             self._lapse()
         bounded = self._end_bounded(now)
+        if now >= self._swept + self.heartbeat_s:
+            self._swept = now
+            self._sweep()
         with self._lock:
             due = min(now + _IDLE_S, now + self.heartbeat_s, bounded)
             if self._holds:

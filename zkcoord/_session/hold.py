@@ -31,7 +31,7 @@ class Watchman(Protocol):
 
     def is_connected(self) -> bool: ...
 
-    def ended(self, hold: "Hold") -> None: ...
+    def ended(self, hold: "Hold", on_deleted: Callable[[bool], None] | None = None) -> None: ...
 
 
 class Hold:
@@ -124,8 +124,21 @@ class Hold:
             callback(reason)
         return True
 
-    def release(self) -> bool:
-        """End it as released; False if it was over already, or its deadline has passed."""
+    @property
+    def is_over(self) -> bool:
+        """Whether it was released or lost; its members are being removed then."""
+        return self._state.is_over
+
+    def release(self, on_deleted: Callable[[bool], None] | None = None) -> bool:
+        """
+        End it as released, and have its members deleted.
+
+        Args:
+            on_deleted: told once whether its first member was there to be deleted, when True is returned.
+
+        Returns:
+            False if it was over already, or its deadline has passed.
+        """
         if self.loss() is not None:
             return False
         with self._changed:
@@ -136,7 +149,7 @@ class Hold:
             self._changed.notify_all()
         held_s = self._watchman.now() - self.granted_at
         log.debug("release.done", path=self.path, token=self.token, held_s=round(held_s, 6))
-        self._watchman.ended(self)
+        self._watchman.ended(self, on_deleted)
         return True
 
     def wait_lost(self, timeout_s: float | None) -> bool:

@@ -18,7 +18,7 @@ from kazoo.protocol.serialization import Delete, GetChildren, Sync
 
 from zkcoord._core.messages import Node
 from zkcoord._session.log import get_logger
-from zkcoord._session.requests import LinkLostError, Requests
+from zkcoord._session.requests import Call, LinkLostError, Requests
 from zkcoord._session.wire import full_path
 
 log = get_logger("janitor")
@@ -39,6 +39,8 @@ class _Task:
     is_running: bool = False
     was_sent: bool = False
     connection: int = 0
+    call: Call | None = None
+    is_suspect: bool = False
 
 
 class Janitor:
@@ -70,6 +72,21 @@ class Janitor:
             self._connections += 1
             tasks = list(self._tasks)
         for task in tasks:
+            self._run(task)
+
+    def sweep(self) -> None:
+        """
+        Send again what is marked as sent and is not under way: an interrupt in a user's thread can leave it so.
+
+        Only what was found so twice: the first time it may just be between the two.
+        """
+        with self._changed:
+            tasks = list(self._tasks)
+        for task in tasks:
+            if task.is_running and (task.call is None or not self._requests.is_pending(task.call)):
+                if task.is_suspect:
+                    task.is_running = False
+                task.is_suspect = not task.is_suspect
             self._run(task)
 
     def wait_idle(self, timeout_s: float) -> bool:
@@ -109,7 +126,7 @@ class Janitor:
                     self._strike(task, False)
 
         path = full_path(self._client, task.node.path)
-        self._requests.submit(Delete(path, -1), deleted, is_confirmed=True)
+        task.call = self._requests.submit(Delete(path, -1), deleted, is_confirmed=True)
 
     def _search(self, task: _Task) -> None:
         path = full_path(self._client, task.directory)
@@ -127,7 +144,7 @@ class Janitor:
             self._strike(task, False)
 
         self._requests.submit(Sync(path), lambda value, error: None)
-        self._requests.submit(GetChildren(path, None), listed)
+        task.call = self._requests.submit(GetChildren(path, None), listed)
 
     def _postpone(self, task: _Task) -> None:
         """Leave it to the next connection; unless that has come while we were being told that there is none."""

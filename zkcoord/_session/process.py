@@ -38,23 +38,17 @@ codecs.lookup("idna")  # what every look-up of a host's address imports when it 
 _open: "weakref.WeakSet[Closable]" = weakref.WeakSet()
 _child_hooks: list[Callable[[], None]] = []
 _hooked_pid: int | None = None
-_finalizer: multiprocessing.util.Finalize | None = None
 
 
 def close_at_exit(closable: Closable) -> None:
-    """
-    Have `closable` closed when this process exits; again does nothing.
-
-    To be said again when it is first used: multiprocessing's fork server imports the main module in a child, and only
-    then throws away the finalizers, those made by that import too.
-    """
-    global _hooked_pid, _finalizer
+    """Have `closable` closed when this process exits."""
+    global _hooked_pid
     _open.add(closable)
-    if _hooked_pid is None:
-        atexit.register(_close_all)
-    if _hooked_pid != os.getpid() or _finalizer is None or not _finalizer.still_active():
+    if _hooked_pid != os.getpid():
+        if _hooked_pid is None:
+            atexit.register(_close_all)
         _hooked_pid = os.getpid()
-        _finalizer = multiprocessing.util.Finalize(None, _close_all, exitpriority=100)
+        _finalize_at_exit()
 
 
 def is_closed(closable: Closable) -> None:
@@ -81,6 +75,20 @@ def check(pid: int, what: str) -> None:
         )
 
 
+def _finalize_at_exit() -> None:
+    multiprocessing.util.Finalize(None, _close_all, exitpriority=100)
+
+
+def _finalize_again(_: object) -> None:
+    """
+    Repeat our finalizer once multiprocessing has cleared all of them at a child's start.
+
+    Spawned children, and those of a fork server, import the main module before that; what it makes is theirs.
+    """
+    if _hooked_pid == os.getpid():
+        _finalize_at_exit()
+
+
 def _close_all() -> None:
     give_up = time.monotonic() + EXIT_TIMEOUT_S
     for closable in list(_open):
@@ -98,3 +106,4 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
+multiprocessing.util.register_after_fork(_close_all, _finalize_again)

@@ -10,8 +10,16 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from typing import Protocol
 
 from zkcoord._session.hold import Hold, Key
+
+
+class Claimant(Protocol):
+    """A call that acquires."""
+
+    @property
+    def counted(self) -> list[Hold]: ...
 
 
 class Claim(Enum):
@@ -25,7 +33,7 @@ class Claim(Enum):
 @dataclass(slots=True)
 class _Slot:
     hold: Hold | None = None
-    is_pending: bool = False
+    claimant: object = None
     waiting: list[Callable[[], None]] = field(default_factory=list)
 
 
@@ -40,13 +48,15 @@ class Registry:
     def __len__(self) -> int:
         return len(self._slots)
 
-    def claim(self, keys: Sequence[Key], on_settled: Callable[[], None]) -> Hold | Claim:
+    def claim(self, keys: Sequence[Key], on_settled: Callable[[], None], claimant: Claimant) -> Hold | Claim:
         """
         Re-enter, or begin an acquire.
 
         Args:
             keys: what is acquired, and by whom; several for a multi-lock.
             on_settled: told once after `Claim.PENDING`, when it is worth asking again. From any thread; must not block.
+            claimant: the call that asks. Every count made on its behalf is noted in its `counted`, in the same breath,
+                so that an interrupt at any moment leaves it known what to give back.
 
         Returns:
             The live hold, counted once more (give it back with `leave`), when it is the hold of all keys;
@@ -58,7 +68,7 @@ class Registry:
             holds: list[Hold | None] = []
             for key in keys:
                 slot = self._slots.get(key)
-                if slot is not None and slot.is_pending:
+                if slot is not None and slot.claimant is not None:
                     slot.waiting.append(on_settled)
                     return Claim.PENDING
                 hold = slot.hold if slot is not None else None
@@ -66,32 +76,33 @@ class Registry:
             first = holds[0]
             if first is not None and all(hold is first for hold in holds):
                 first.grants += 1
+                claimant.counted.append(first)
                 return first
             if any(hold is not None for hold in holds):
                 return Claim.PARTIAL
             for key in keys:
-                self._slots[key] = _Slot(is_pending=True)
+                self._slots[key] = _Slot(claimant=claimant)
             return Claim.FREE
 
-    def settle(self, keys: Sequence[Key], hold: Hold | None) -> None:
-        """End an acquire begun with `claim`; with its hold, counted once, when it was granted."""
+    def settle(self, keys: Sequence[Key], hold: Hold | None, claimant: Claimant) -> None:
+        """End an acquire that `claimant` began; with its hold, counted once, when granted. Again does nothing."""
         waiting: list[Callable[[], None]] = []
         with self._lock:
-            for key in keys:
-                slot = self._slots.get(key)
-                if slot is None or not slot.is_pending:
-                    continue
+            slots = [(key, self._slots.get(key)) for key in keys]
+            begun = [(key, slot) for key, slot in slots if slot is not None and slot.claimant is claimant]
+            if begun and hold is not None:
+                hold.keys = tuple(keys)
+                hold.grants = 1
+                claimant.counted.append(hold)
+            for key, slot in begun:
                 waiting += slot.waiting
                 slot.waiting = []
-                slot.is_pending = False
                 if hold is None:
                     del self._slots[key]
                 else:
                     slot.hold = hold
-            if hold is not None:
-                hold.grants = 1
-                hold.keys = tuple(keys)
-        if hold is not None:
+                slot.claimant = None
+        if begun and hold is not None:
             hold.on_lost(lambda reason: self._forget(hold))
         for told in waiting:
             told()
@@ -103,14 +114,27 @@ class Registry:
             hold = slot.hold if slot is not None else None
             return hold if hold is not None and hold.loss() is None else None
 
-    def leave(self, hold: Hold) -> bool:
-        """Give one grant back; True when it was the hold's last, which the caller must end now."""
+    def leave(self, claim: list[Hold]) -> Hold | None:
+        """
+        Give one count back, once.
+
+        Args:
+            claim: a claimant's `counted`; emptied in the same breath as the count goes down. Empty: nothing to do.
+
+        Returns:
+            The hold when that was its last count, and the caller must end it now.
+        """
         with self._lock:
+            if not claim:
+                return None
+            hold = claim[0]
+            # No call between these two: an interrupt can only strike after both.
             hold.grants -= 1
+            del claim[:]
             if hold.grants:
-                return False
+                return None
             self._forget(hold)
-            return True
+            return hold
 
     def _forget(self, hold: Hold) -> None:
         with self._lock:

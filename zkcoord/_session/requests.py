@@ -150,6 +150,11 @@ class Requests:
             call.finish(None, LinkLostError(maybe_applied=False))
         return call
 
+    def is_pending(self, call: Call) -> bool:
+        """Whether a request is under way: sent and not answered, or waiting for the window."""
+        with self._lock:
+            return call in self._outstanding or call in self._backlog
+
     def cancel(self, call: Call) -> bool:
         """Take a request back; True if it was never sent and never will be. Its callback is not called then."""
         with self._lock:

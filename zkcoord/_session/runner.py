@@ -54,7 +54,7 @@ from zkcoord._session.hold import Hold
 from zkcoord._session.identity import Owner, describe, encode, is_same_owner, with_held_since
 from zkcoord._session.log import get_logger
 from zkcoord._session.requests import Call, LinkLostError
-from zkcoord._session.session import Session
+from zkcoord._session.session import Session, is_held_here
 from zkcoord._session.watches import Subscription
 from zkcoord._session.wire import EPHEMERAL, EPHEMERAL_SEQUENTIAL, full_path
 
@@ -383,13 +383,18 @@ class Runner:
         self._subscriptions[place, name] = self._session.watches.get(path, answered, fired)
 
     def _look_at(self, name: str, data: bytes, stat: Any) -> None:
-        """Remember who is ahead; and see whether that is ourselves, in which case the wait could never end."""
+        """
+        Remember who is ahead; and see whether that is ourselves, in which case the wait could never end.
+
+        What is left of a session of ours that has ended is not: it goes with that session.
+        """
         self._blocker = describe(name, data)
-        is_holder = name == self._contender.head
+        is_other = stat.ephemeralOwner != self._session.guard.session
         if (
-            is_holder
-            and stat.ephemeralOwner != self._session.guard.session
+            is_other
+            and name == self._contender.head
             and is_same_owner(data, self._owner)
+            and is_held_here(name)
         ):
             self.post(Stop(HeldElsewhere(self._blocker)))
 
@@ -428,6 +433,7 @@ class Runner:
             log.debug(
                 "acquire.granted", path=hold.path, wait_s=round(waited_s, 6), position=outcome.first_position
             )
-            self._attempts.clear()
         self._session.forget(self)
         self._on_outcome(outcome, hold)
+        # Only now: until the hold is in somebody's hands, an interrupt leaves it to the search for the attempt's name.
+        self._attempts.clear()

@@ -9,6 +9,7 @@ come late or never, and LOST only once a server has said so.
 
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -49,6 +50,15 @@ class Waiting(Protocol):
     def post(self, event: Event) -> None: ...
 
 
+#: Every session of this process, to see whether a member belongs to one of them.
+_sessions: "weakref.WeakSet[Session]" = weakref.WeakSet()
+
+
+def is_held_here(name: str) -> bool:
+    """Whether a live hold of this process, through any client, has a member of that name; names are unique."""
+    return any(session.guard.holds(name) for session in _sessions)
+
+
 class Session:
     """
     The session of one kazoo client, and of its successors. Thread-safe.
@@ -57,10 +67,19 @@ class Session:
         client: hooked and listened to from here on; never started, stopped or reconfigured.
         name: for the threads.
         tick_s: the ensemble's tickTime in seconds, if known.
+        revive: starts the client again if kazoo's connection thread has died while somebody waits; None for a borrowed
+            client, which only its user may start.
     """
 
-    def __init__(self, client: KazooClient, name: str, tick_s: float | None = None) -> None:
+    def __init__(
+        self,
+        client: KazooClient,
+        name: str,
+        tick_s: float | None = None,
+        revive: Callable[[], None] | None = None,
+    ) -> None:
         self.client = client
+        self._revive = revive
         self.requests = Requests(client, clock.now, self._answered, self._wake_later)
         self.watches = Watches(client, self.requests)
         self.janitor = Janitor(client, self.requests)
@@ -80,6 +99,7 @@ class Session:
         self._is_closed = False
         self._is_closing = False
         self._has_thread = False
+        _sessions.add(self)
         client.add_listener(self._on_state)
         kazoo_private.hook_connect(client, clock.now, self._on_connect)
 
@@ -202,13 +222,7 @@ class Session:
         Returns:
             False when it was over already; `on_done` is not called then.
         """
-        if not hold.release():
-            return False
-        first, *others = hold.nodes
-        for node in others:
-            self.janitor.delete(node)
-        self.janitor.delete(first, on_done)
-        return True
+        return hold.release(on_done)
 
     def close(self, *, when_clean: bool = False) -> None:
         """
@@ -242,8 +256,11 @@ class Session:
         with self._lock:
             if self._has_thread or self._is_closed:
                 return
-            self._has_thread = True
-        threading.Thread(target=self._watch_over, name=f"{self._name}-guard", daemon=True).start()
+            thread = threading.Thread(target=self._watch_over, name=f"{self._name}-guard", daemon=True)
+            try:
+                thread.start()
+            finally:
+                self._has_thread = thread.ident is not None  # also when an interrupt struck in between
 
     def _watch_over(self) -> None:
         while not self._is_closed:
@@ -257,7 +274,12 @@ class Session:
                 log.exception("guard.failed")
                 due = clock.now() + 0.1
             if kazoo_private.has_ended(self.client):
-                self._stop_those_who_wait(Stop(ClientEnded()))  # no connection will come by itself any more
+                if self._waiting and self._revive is not None:
+                    self._revive()
+                else:
+                    self._stop_those_who_wait(
+                        Stop(ClientEnded())
+                    )  # no connection will come by itself any more
                 with self._lock:
                     if not self._waiting and not self._is_closing:
                         self._has_thread = False  # whoever joins starts another one

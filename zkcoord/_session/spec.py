@@ -5,7 +5,7 @@ Both front ends use this, so an argument or an outcome means the same in either.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Final, assert_never
 
@@ -27,10 +27,10 @@ from zkcoord._core.messages import (
 from zkcoord._core.names import EXCLUSIVE, READ, WRITE, Rule
 from zkcoord._core.names import permits as permit_rule
 from zkcoord._core.paths import normalize
-from zkcoord._session.hold import Key
+from zkcoord._session.hold import Hold, Key
 from zkcoord._session.identity import Owner
 from zkcoord._session.runner import Cancelled, HeldElsewhere, Refused, Runner
-from zkcoord._session.session import ClientEnded, Waiting
+from zkcoord._session.session import ClientEnded, Session, Waiting
 from zkcoord.coordinator import Coordinator, check_acl, seconds
 from zkcoord.errors import (
     AcquireCancelledError,
@@ -113,10 +113,13 @@ class Spec:
         return tuple((path, rule.marker, owner_key) for path, rule in self.places)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class AcquireCall:
     """
-    One call of a front end's acquire.
+    One call of a front end's acquire: what it asks for, and what it has got so far.
+
+    Ctrl-C may strike between any two steps, even between a function's return and the assignment of what it returned. So
+    whatever is got is noted here by the one who makes it, and `undo` gives all of it back.
 
     Attributes:
         coordinator: whose session.
@@ -128,6 +131,10 @@ class AcquireCall:
         list_first: for a try: look before anything is created.
         is_none_if_busy: a try that finds somebody ahead returns None instead of raising.
         is_upgrade: a writer that holds the read lock as well; only as one try.
+        runners: what was started.
+        won: the hold that the runner won.
+        counted: the hold that counts one grant for this call; its grant takes this list over, and whoever empties it
+            gives the count back.
     """
 
     coordinator: Coordinator
@@ -139,6 +146,27 @@ class AcquireCall:
     list_first: bool = False
     is_none_if_busy: bool = False
     is_upgrade: bool = False
+    runners: list[Runner] = field(default_factory=list)
+    won: list[Hold] = field(default_factory=list)
+    counted: list[Hold] = field(default_factory=list)
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """Where the registry keeps this call's hold."""
+        return self.spec.keys(self.owner.key)
+
+    def undo(self, session: Session) -> None:
+        """Give back whatever this call has got. For a call that ends with an exception; may be called again."""
+        for runner in self.runners:
+            runner.discard()
+            self.pending.discard(runner)
+        registry = self.coordinator.registry
+        self.won.extend(self.counted)  # so that a second call still knows of it
+        registry.leave(self.counted)
+        for hold in self.won:
+            if not hold.grants:
+                session.release(hold)
+        registry.settle(self.keys, None, self)
 
     @property
     def is_try(self) -> bool:

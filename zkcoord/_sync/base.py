@@ -46,7 +46,7 @@ class Lock:
         if client is not None:
             coordinator_for(client)
         self._waiting: set[Waiting] = set()
-        self._entered: dict[str, list[Grant]] = {}
+        self._entered: list[tuple[str, Grant]] = []
         self._was_busy = False
 
     def __repr__(self) -> str:
@@ -78,11 +78,11 @@ class Lock:
         On the server: nothing of ours remains after an error, as soon as the connection is back; Ctrl-C and any other
         exception included.
         """
-        return self._wait(timeout)
+        return self._wait(timeout, [])
 
-    def _wait(self, timeout: float | Default | None) -> Grant:
+    def _wait(self, timeout: float | Default | None, into: list[Grant]) -> Grant:
         limit_s = self._spec.timeout_s if isinstance(timeout, Default) else timeout_s("timeout", timeout)
-        grant = self._acquire(limit_s, is_none_if_busy=False)
+        grant = self._acquire(limit_s, into, is_none_if_busy=False)
         assert grant is not None
         return grant
 
@@ -105,7 +105,7 @@ class Lock:
     def _try(self, timeout: float) -> Grant | None:
         limit_s = timeout_s("timeout", timeout)
         try:
-            grant = self._acquire(limit_s, is_none_if_busy=True)
+            grant = self._acquire(limit_s, [], is_none_if_busy=True)
         except AcquireTimeoutError as error:
             if error.position is None:
                 raise ConnectionLostError(str(error)) from error
@@ -212,36 +212,64 @@ class Lock:
         ]
 
     def __enter__(self) -> Grant:
-        grant = self.acquire()
-        self._entered.setdefault(self._owner_key(), []).append(grant)
-        return grant
+        into: list[Grant] = []
+        try:
+            self._wait(DEFAULT, into)
+            self._entered.append((self._owner_key(), into[0]))
+            return into[0]
+        except BaseException:
+            # An interrupt may strike when the grant is there already; the body will not run, nor anybody give it back.
+            if into:
+                into[0].release()
+                entry = (self._owner_key(), into[0])
+                if entry in self._entered:
+                    self._entered.remove(entry)
+            raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        leave(self._pop_entered(), error)
+        try:
+            leave(self._entered_here()[1], error)
+        finally:
+            self._drop_entered()
 
-    def _pop_entered(self) -> Grant:
-        """Take this owner's newest grant; another owner's only if it is the one open grant there is."""
+    def _entered_here(self) -> tuple[str, Grant]:
+        """Return this owner's newest entry of `with`; another owner's only if it is the one open entry there is."""
+        entry = self._find_entered()
+        if entry is not None:
+            return entry
+        count = len(self._entered)
+        why = (
+            f"this thread entered no `with`, and {count} grants are open: leave it where it was entered, or name the"
+            " owner with owner="
+            if count
+            else "no `with` of this lock is open"
+        )
+        raise NotHeldError(self.path, why)
+
+    def _find_entered(self) -> tuple[str, Grant] | None:
         key = self._owner_key()
-        if key not in self._entered:
-            open_grants = [grant for grants in self._entered.values() for grant in grants]
-            if len(open_grants) != 1:
-                raise NotHeldError(
-                    self.path,
-                    f"this thread entered no `with`, and {len(open_grants)} grants are open: leave it where it was"
-                    " entered, or name the owner with owner=",
-                )
-            key = next(owner for owner, grants in self._entered.items() if grants)
-        grants = self._entered[key]
-        grant = grants.pop()
-        if not grants:
-            del self._entered[key]
-        return grant
+        entries = tuple(self._entered)
+        own = next((entry for entry in reversed(entries) if entry[0] == key), None)
+        return own or (entries[0] if len(entries) == 1 else None)
+
+    def _drop_entered(self) -> None:
+        """Take the newest entry off, and release its grant if an interrupt has kept `leave` from it."""
+        entry = self._find_entered()
+        if entry is not None:
+            entry[1].release()
+            self._entered.remove(entry)
 
     def _acquire(
-        self, limit_s: float | None, *, is_none_if_busy: bool, is_upgrade: bool = False
+        self,
+        limit_s: float | None,
+        into: list[Grant],
+        *,
+        is_none_if_busy: bool,
+        is_upgrade: bool = False,
     ) -> Grant | None:
+        """Acquire, and put the grant `into` a list as soon as it exists."""
         coordinator = self._coordinator()
         owner = self._owner()
         ask = AcquireCall(
@@ -255,10 +283,17 @@ class Lock:
             is_none_if_busy=is_none_if_busy,
             is_upgrade=is_upgrade,
         )
-        hold = acquire(ask)
-        if hold is None:
-            return None
-        return Grant(coordinator, coordinator.session(), self._spec, hold)
+        session = coordinator.session()
+        try:
+            hold = acquire(ask, session)
+            return None if hold is None else Grant(ask, session, hold, into)
+        except BaseException:
+            # Twice, so that a second interrupt inside the first try leaves nothing behind either.
+            try:
+                ask.undo(session)
+            finally:
+                ask.undo(session)
+            raise
 
     def _owner(self) -> Owner:
         return current_thread_owner(self._spec.owner)

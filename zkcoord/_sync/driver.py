@@ -57,9 +57,11 @@ class _Turn(Signal):
             self.set()
 
 
-def acquire(ask: AcquireCall) -> Hold | None:
+def acquire(ask: AcquireCall, session: Session) -> Hold | None:
     """
     Acquire, or re-enter.
+
+    What the call has got at any moment is noted in `ask`; after an exception the caller must call `ask.undo`.
 
     Returns:
         The hold, counted for one more grant; None when a try found somebody ahead and the call wants None then.
@@ -67,7 +69,6 @@ def acquire(ask: AcquireCall) -> Hold | None:
     Raises:
         As documented at `ZkLock.acquire`.
     """
-    session = ask.coordinator.session()
     if kazoo_private.is_kazoo_thread(session.client, threading.current_thread()):
         raise ConfigError(
             "a lock cannot be acquired on one of kazoo's own threads (a listener or watch callback), which would"
@@ -76,14 +77,12 @@ def acquire(ask: AcquireCall) -> Hold | None:
     started = clock.now()
     give_up = ask.give_up(started)
     registry = ask.coordinator.registry
-    keys = ask.spec.keys(ask.owner.key)
     while True:
         turn = _Turn()
-        claim = registry.claim(keys, turn.set)
+        claim = registry.claim(ask.keys, turn.set, ask)
         if isinstance(claim, Hold):
             if ask.spec.is_reentrant:
                 return claim
-            registry.leave(claim)
             raise AlreadyHeldError(
                 ask.spec.title, "this owner holds it already, and the lock is not reentrant"
             )
@@ -94,11 +93,8 @@ def acquire(ask: AcquireCall) -> Hold | None:
                 ask.spec.title, "this owner holds some of it already, or not as one; release that first"
             )
         _wait_for_turn(ask, session, turn, started, give_up)
-    hold = None
-    try:
-        hold = _contend(ask, session, ask.companion(), started, give_up)
-    finally:
-        registry.settle(keys, hold)
+    hold = _contend(ask, session, ask.companion(), started, give_up)
+    registry.settle(ask.keys, hold, ask)
     return hold
 
 
@@ -125,61 +121,45 @@ def _contend(
     if ask.is_try and session.guard.session is not None and not session.requests.is_up:
         raise no_answer(ask)
     done = Signal()
-    results: list[tuple[Outcome, Hold | None]] = []
+    outcomes: list[Outcome] = []
 
     def on_outcome(outcome: Outcome, hold: Hold | None) -> None:
-        results.append((outcome, hold))
+        if hold is not None:
+            ask.won.append(hold)
+        outcomes.append(outcome)
         done.set()
 
-    places = ask.spec.places
     contender = Contender(
-        places,
+        ask.spec.places,
         ask.new_uuid,
         is_try=ask.is_try,
         companion=companion,
         is_beside=ask.spec.is_shared,
     )
-    acl = ask.spec.acl or ask.coordinator.acl
     runner = Runner(
         session,
-        places,
+        ask.spec.places,
         ask.owner,
         ask.spec.label,
-        acl,
+        ask.spec.acl or ask.coordinator.acl,
         contender,
         on_outcome,
         max_hold_s=ask.spec.max_hold_s,
     )
-    is_taken = False
-    try:
-        ask.pending.add(runner)
-        runner.start(ask.list_first and companion is None)
-        if not done.wait(give_up):
-            runner.post(Stop(TimedOut.TIMED_OUT))
-            done.wait(clock.now() + _OUTCOME_S)
-        outcome, hold = results[0] if results else (Stopped(TimedOut.TIMED_OUT, runner.position), None)
-        is_taken = bool(results)
-    finally:
-        ask.pending.discard(runner)
-        if not is_taken:
-            # Twice, so that a second interrupt inside the first try leaves nothing behind either.
-            try:
-                _clean_up(session, runner, results)
-            finally:
-                _clean_up(session, runner, results)
+    ask.runners.append(runner)
+    ask.pending.add(runner)
+    runner.start(ask.list_first and companion is None)
+    if not done.wait(give_up):
+        runner.post(Stop(TimedOut.TIMED_OUT))
+        done.wait(clock.now() + _OUTCOME_S)
+    ask.pending.discard(runner)
+    outcome = outcomes[0] if outcomes else Stopped(TimedOut.TIMED_OUT, runner.position)
     if isinstance(outcome, Won):
-        return hold
+        return ask.won[0]
     error = refusal(ask, outcome, runner, clock.now() - started)
     if error is not None:
         raise error
     return None
-
-
-def _clean_up(session: Session, runner: Runner, results: list[tuple[Outcome, Hold | None]]) -> None:
-    runner.discard()
-    for _, hold in results:
-        if hold is not None:
-            session.release(hold)
 
 
 def call(session: Session, request: Any, give_up: float, *, is_confirmed: bool = False) -> Any:

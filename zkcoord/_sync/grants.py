@@ -17,9 +17,9 @@ from zkcoord._session.fenced import Operations, fence_error, first_refusal
 from zkcoord._session.hold import Hold
 from zkcoord._session.requests import LinkLostError
 from zkcoord._session.session import Session
-from zkcoord._session.spec import Spec, timeout_s
+from zkcoord._session.spec import AcquireCall, timeout_s
 from zkcoord._sync.driver import Signal, call
-from zkcoord.coordinator import Coordinator, seconds
+from zkcoord.coordinator import seconds
 from zkcoord.errors import ConfigError, ConnectionLostError, GrantLostError, NotHeldError, QueueConflictError
 
 
@@ -102,18 +102,20 @@ class Grant:
     Safety: every method may be called from any thread. In a forked child they raise `ForeignProcessError`.
     """
 
-    def __init__(self, coordinator: Coordinator, session: Session, spec: Spec, hold: Hold) -> None:
-        self._is_released = True  # until it is complete, there is nothing to warn of
-        self.path = spec.title
-        self.name = next(node.name for node in hold.nodes if node.directory == spec.path)
+    def __init__(self, ask: AcquireCall, session: Session, hold: Hold, into: list["Grant"]) -> None:
+        # While the list is empty the grant is released; until it is complete, there is nothing to warn of.
+        self._claim: list[Hold] = []
+        self.path = ask.spec.title
+        self.name = next(node.name for node in hold.nodes if node.directory == ask.spec.path)
         self.token = hold.token
-        self._coordinator = coordinator
+        self._coordinator = ask.coordinator
         self._session = session
-        self._spec = spec
+        self._spec = ask.spec
         self._hold = hold
         self._pid = os.getpid()
         self._was_lost = False
-        self._is_released = False
+        self._claim = ask.counted
+        into.append(self)
 
     def __repr__(self) -> str:
         return f"<Grant {self.path} token={self.token} {self.status.value}>"
@@ -128,7 +130,7 @@ class Grant:
         leave(self, error)
 
     def __del__(self) -> None:
-        if not self._is_released and self._pid == os.getpid() and self._hold.loss() is None:
+        if not self.is_released and self._pid == os.getpid() and self._hold.loss() is None:
             warnings.warn(
                 f"{self!r} was dropped without release() and stays held", ResourceWarning, stacklevel=2
             )
@@ -142,14 +144,19 @@ class Grant:
     def status(self) -> Status:
         """What the grant is worth now: ``HELD``, ``UNCERTAIN``, ``LOST`` or ``RELEASED``. Local, no I/O."""
         self._check_process()
-        return Status.RELEASED if self._is_released else self._hold.status()
+        return Status.RELEASED if self.is_released else self._hold.status()
+
+    @property
+    def is_released(self) -> bool:
+        """Whether this grant was given back."""
+        return not self._claim
 
     @property
     def loss_reason(self) -> str | None:
         """Why the grant is lost, one of the reasons listed at `GrantLostError`; None while it is not. Local, no I/O."""
         self._check_process()
         reason = self._hold.loss()
-        return None if self._is_released or reason is None else reason.value
+        return None if self.is_released or reason is None else reason.value
 
     @property
     def lost(self) -> LostSignal:
@@ -159,7 +166,7 @@ class Grant:
     def remaining(self) -> float:
         """Seconds for which it is surely held, if nothing is heard any more; 0 when it is not. Local, no I/O."""
         self._check_process()
-        return 0.0 if self._is_released else self._hold.remaining()
+        return 0.0 if self.is_released else self._hold.remaining()
 
     def check(self, min_remaining: float = 0.0) -> None:
         """
@@ -171,7 +178,7 @@ class Grant:
         """
         wanted_s = seconds("min_remaining", min_remaining)
         self._check_process()
-        if self._is_released:
+        if self.is_released:
             raise NotHeldError(self.path, "this grant was released")
         reason = self._hold.loss()
         if reason is not None:
@@ -236,7 +243,7 @@ class Grant:
         self._check_process()
 
         def lost(reason: LossReason) -> None:
-            if not self._is_released or self._was_lost:
+            if not self.is_released or self._was_lost:
                 self._session.callbacks.run(lambda: callback(self, reason.value))
 
         return self._hold.on_lost(lost)
@@ -259,7 +266,7 @@ class Grant:
         self._check_process()
 
         def asked() -> None:
-            if not self._is_released:
+            if not self.is_released:
                 self._session.callbacks.run(lambda: callback(self))
 
         return self._hold.on_revoke(asked)
@@ -288,23 +295,29 @@ class Grant:
             ForeignProcessError: called in a forked child.
         """
         self._check_process()
-        if self._is_released:
-            return False
-        self._was_lost = self._hold.loss() is not None  # those who want to know may be still to be told
-        self._is_released = True
-        if not self._coordinator.registry.leave(self._hold):
-            return self._hold.loss() is None
-        done = Signal()
-        was_there: list[bool] = []
+        try:
+            if not self._claim:
+                return False
+            self._was_lost = self._hold.loss() is not None  # those who want to know may be still to be told
+            last = self._coordinator.registry.leave(self._claim)
+            if last is None:
+                return self._hold.loss() is None
+            done = Signal()
+            was_there: list[bool] = []
 
-        def deleted(is_first: bool) -> None:
-            was_there.append(is_first)
-            done.set()
+            def deleted(is_first: bool) -> None:
+                was_there.append(is_first)
+                done.set()
 
-        if not self._session.release(self._hold, deleted):
-            return False
-        done.wait(clock.now() + self._coordinator.release_timeout)
-        return was_there[0] if was_there else True
+            if not self._session.release(last, deleted):
+                return False
+            done.wait(clock.now() + self._coordinator.release_timeout)
+            return was_there[0] if was_there else True
+        except BaseException:
+            # An interrupt between the last count and the end of the hold.
+            if not self._hold.grants:
+                self._session.release(self._hold)
+            raise
 
     def _check_process(self) -> None:
         process.check(self._pid, f"this Grant of {self.path}")

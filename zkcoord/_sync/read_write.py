@@ -27,7 +27,7 @@ class WriteLock(Lock):
             and held(self._spec.keys(owner)[0]) is None
         ):
             raise NotHeldError(self.path, "this owner holds no read grant to upgrade")
-        return self._acquire(0.0, is_none_if_busy=True, is_upgrade=True)
+        return self._acquire(0.0, [], is_none_if_busy=True, is_upgrade=True)
 
 
 class ZkReadWriteLock:

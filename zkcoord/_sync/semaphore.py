@@ -76,7 +76,7 @@ class ZkSemaphore(Lock):
             AcquireTimeoutError, AcquireCancelledError, QueueConflictError, SequenceExhaustedError,
                 ConnectionLostError, ForeignProcessError: as for `ZkLock.acquire`.
         """
-        return self._of(permits)._wait(timeout)
+        return self._of(permits)._wait(timeout, [])
 
     def try_acquire(self, *, timeout: float = 0.0, permits: int = 1) -> Grant | None:
         """
@@ -129,6 +129,9 @@ class ZkSemaphore(Lock):
             except BadVersionError:
                 continue
             return
+
+    def _wait(self, timeout: float | Default | None, into: list[Grant]) -> Grant:
+        return self._of(1)._wait(timeout, into)
 
     def _of(self, permits: int) -> "_Weighted":
         weight = check_permits("permits", permits)

@@ -1,0 +1,121 @@
+"""
+The child process of ``test_interrupts.py``: ``python -m tests.fault.interrupted MODE HOSTS PATH``.
+
+It does one thing that is interrupted by SIGINT, says what came of it, and then shows that the same lock object still
+works. One line of output for each step; it goes on with each line of input.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from types import FrameType
+
+from kazoo.client import KazooClient
+
+from zkcoord import Coordinator, ZkLock
+
+interrupts = 0
+is_armed = False
+
+
+def interrupt(signum: int, frame: FrameType | None) -> None:
+    """As Python's own handler, but only while something is meant to be interrupted."""
+    if is_armed:
+        raise KeyboardInterrupt
+
+
+def say(text: object) -> None:
+    print(text, flush=True)
+
+
+def survive(call: Callable[[], object]) -> object:
+    """Do something under any number of interrupts; None when it was interrupted."""
+    global interrupts, is_armed
+    try:
+        try:
+            is_armed = True
+            return call()
+        finally:
+            is_armed = False
+    except KeyboardInterrupt:
+        is_armed = False
+        interrupts += 1
+    return None
+
+
+def begin(call: Callable[[], object]) -> object:
+    say("begin")
+    return call()
+
+
+def acquire(hosts: str, path: str, is_borrowed: bool) -> None:
+    if is_borrowed:
+        client = KazooClient(hosts, timeout=6.0)
+        client.start(timeout=20)
+        coordinator = Coordinator(kazoo=client)
+    else:
+        coordinator = Coordinator(hosts, session_timeout=6.0)
+    lock = ZkLock(path, client=coordinator)
+    say("interrupted" if survive(lambda: begin(lock.acquire)) is None else "acquired")
+    for _ in sys.stdin:
+        with lock.acquire(timeout=10.0) as grant:
+            say(grant.token)
+    coordinator.close()
+
+
+def release(hosts: str, path: str) -> None:
+    coordinator = Coordinator(hosts, session_timeout=6.0, release_timeout=20.0)
+    lock = ZkLock(path, client=coordinator)
+    grant = lock.acquire(timeout=10.0)
+    say("interrupted" if survive(lambda: begin(grant.release)) is None else "released")
+    say(grant.status)
+    for _ in sys.stdin:
+        with lock.acquire(timeout=10.0) as grant:
+            say(grant.token)
+    coordinator.close()
+
+
+def storm(hosts: str, path: str) -> None:
+    """Acquire and release for as long as input comes, interrupted at any moment."""
+    coordinator = Coordinator(hosts, session_timeout=6.0)
+    lock = ZkLock(path, client=coordinator)
+    rounds = 0
+    inside = 0
+    is_over = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.readline(), is_over.set()), daemon=True).start()
+
+    def go() -> bool:
+        nonlocal rounds, inside
+        while not is_over.is_set():
+            with lock:
+                inside += 1
+            rounds += 1
+        return True
+
+    say("begin")
+    while not survive(go):
+        pass
+    say(f"{rounds} {interrupts}")
+    with lock.acquire(timeout=10.0) as grant:
+        say(grant.token)
+    say("ended")
+    sys.stdin.readline()
+    coordinator.close()
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, interrupt)
+    faulthandler.register(signal.SIGUSR1, all_threads=True)  # for whoever has to find out why it hangs
+    mode, *arguments = sys.argv[1:]
+    if mode == "acquire":
+        acquire(*arguments, is_borrowed=False)
+    elif mode == "acquire-borrowed":
+        acquire(*arguments, is_borrowed=True)
+    elif mode == "release":
+        release(*arguments)
+    else:
+        storm(*arguments)

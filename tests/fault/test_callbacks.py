@@ -1,0 +1,205 @@
+"""Users' callbacks can block, raise and acquire; they delay nothing and break nothing."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from kazoo.client import KazooClient
+
+from tests.conftest import MakeClient
+from tests.fault.conftest import SESSION_S, MakeCoordinator
+from tests.support.faults import ROOM_S, Background, end_session, members, timed
+from tests.support.proxy import FaultProxy
+from tests.support.waiting import PATIENCE_S, wait_until
+from zkcoord import ConfigError, Coordinator, Grant, ZkLock
+
+
+def test_callbacks_that_block_delay_no_loss(
+    proxied: Coordinator, proxy: FaultProxy, zk: KazooClient, root: str
+) -> None:
+    """More of them than there are threads for callbacks."""
+    let_go = threading.Event()
+    entered = threading.Semaphore(0)
+
+    def block(grant: Grant, reason: str) -> None:
+        entered.release()
+        let_go.wait(PATIENCE_S)
+
+    locks = [ZkLock(f"{root}/lock-{number}", client=proxied) for number in range(6)]
+    grants = [lock.acquire(timeout=10.0) for lock in locks]
+    for grant in grants[:4]:
+        grant.on_lost(block)
+    for grant in grants[:2]:
+        zk.delete(f"{grant.path}/{grant.name}")
+    assert entered.acquire(timeout=PATIENCE_S)
+    assert entered.acquire(timeout=PATIENCE_S)
+
+    zk.delete(f"{grants[2].path}/{grants[2].name}")
+    assert grants[2].lost.wait(SESSION_S / 3)
+    assert timed(locks[2].acquire(timeout=5.0).release)[0] <= ROOM_S
+    left = grants[5].remaining()
+    proxy.black_hole()
+    assert grants[5].lost.wait(left + ROOM_S)
+    assert {"LOST"} == {grant.status for grant in grants}
+
+    proxy.restore()
+    let_go.set()
+    for _ in range(2):
+        assert entered.acquire(timeout=PATIENCE_S)
+
+
+def test_callbacks_that_raise_break_nothing(direct: Coordinator, hosts: str, root: str) -> None:
+    told: list[str] = []
+
+    def fail(grant: Grant, reason: str) -> None:
+        told.append(reason)
+        raise RuntimeError("the user's own mistake")
+
+    lock = ZkLock(f"{root}/lock", client=direct, timeout=10.0)
+    for round_ in range(1, 4):
+        grant = lock.acquire()
+        for _ in range(3):
+            grant.on_lost(fail)
+        end_session(direct.client, hosts)
+        assert grant.lost.wait(2.0)
+        wait_until(lambda count=3 * round_: len(told) == count)
+    grant = lock.acquire()
+    grant.on_lost(lambda grant, reason: told.append("after"))
+    end_session(direct.client, hosts)
+    wait_until(lambda: told[-1] == "after")
+
+
+def test_callbacks_that_acquire_get_their_locks(
+    direct: Coordinator, hosts: str, zk: KazooClient, root: str
+) -> None:
+    """The natural reaction to a loss: acquire anew, in the callback."""
+    again: list[Grant] = []
+
+    def reacquire(grant: Grant, reason: str) -> None:
+        again.append(ZkLock(grant.path, client=direct).acquire(timeout=10.0))
+
+    grants = [ZkLock(f"{root}/lock-{number}", client=direct).acquire(timeout=10.0) for number in range(8)]
+    for grant in grants:
+        grant.on_lost(reacquire)
+
+    end_session(direct.client, hosts)
+
+    wait_until(lambda: len(again) == len(grants))
+    for grant in again:
+        assert [grant.name] == members(zk, grant.path)
+        assert grant.release()
+
+
+def test_callback_for_a_grant_that_is_lost_already_runs_too(
+    direct: Coordinator, hosts: str, root: str
+) -> None:
+    grant = ZkLock(f"{root}/lock", client=direct).acquire(timeout=10.0)
+    end_session(direct.client, hosts)
+    assert grant.lost.wait(2.0)
+    told: list[str] = []
+    grant.on_lost(lambda grant, reason: told.append(reason))
+    wait_until(lambda: told)
+
+
+def test_callback_taken_back_or_released_before_the_loss_is_not_told(
+    direct: Coordinator, hosts: str, root: str
+) -> None:
+    told: list[str] = []
+    kept = ZkLock(f"{root}/kept", client=direct).acquire(timeout=10.0)
+    kept.on_lost(lambda grant, reason: told.append("taken back"))()
+    released = ZkLock(f"{root}/released", client=direct).acquire(timeout=10.0)
+    released.on_lost(lambda grant, reason: told.append("released"))
+    released.release()
+    kept.on_lost(lambda grant, reason: told.append("kept"))
+
+    end_session(direct.client, hosts)
+
+    wait_until(lambda: told)
+    assert ["kept"] == told
+
+
+@pytest.mark.parametrize("where", ["watch", "listener", "completion"])
+def test_acquire_on_a_thread_of_kazoo_is_refused(
+    make_client: MakeClient, make_coordinator: MakeCoordinator, zk: KazooClient, root: str, where: str
+) -> None:
+    """It would wait for an answer that only its own thread could deliver."""
+    client = make_client(timeout=SESSION_S)
+    lock = ZkLock(f"{root}/lock", client=make_coordinator(kazoo=client))
+    tried: list[Background[Grant] | BaseException] = []
+
+    def acquire(*_: object) -> None:
+        try:
+            lock.acquire(timeout=5.0)
+        except Exception as error:
+            tried.append(error)
+
+    if where == "watch":
+        zk.ensure_path(f"{root}/watched")
+        client.get(f"{root}/watched", watch=acquire)
+        zk.set(f"{root}/watched", b"now")
+    elif where == "completion":
+        client.get_async("/").rawlink(acquire)
+    else:
+        client.add_listener(acquire)
+        client.restart() if False else client._connection._socket.shutdown(2)
+
+    wait_until(lambda: tried, timeout=4.0)
+    assert isinstance(tried[0], ConfigError)
+    if where == "listener":
+        client.remove_listener(acquire)
+    assert lock.acquire(timeout=10.0).release()
+
+
+# --- kazoo's own thread dies
+
+
+def kill_connection_thread(coordinator: Coordinator, proxy: FaultProxy) -> None:
+    """An answer that kazoo cannot digest ends its connection thread, once; there is no way to send one from here."""
+    connection = coordinator.client._connection
+    thread = connection._connection_routine
+    original = connection._read_response
+
+    def fail(*arguments: object) -> None:
+        connection._read_response = original
+        raise RuntimeError("unknown error code")
+
+    connection._read_response = fail
+    coordinator.client.get_async("/")
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # it is kazoo's to die of
+def test_death_of_kazoos_thread_loses_the_grants_and_the_next_acquire_starts_anew(
+    proxied: Coordinator, proxy: FaultProxy, zk: KazooClient, root: str
+) -> None:
+    lock = ZkLock(f"{root}/lock", client=proxied)
+    for _ in range(2):
+        grant = lock.acquire(timeout=10.0)
+        session = proxied.session_id
+
+        kill_connection_thread(proxied, proxy)
+
+        assert grant.lost.wait(2.0)
+        again = lock.acquire(timeout=4 * SESSION_S)
+        assert again.token > grant.token
+        assert session != proxied.session_id
+        assert [again.name] == members(zk, lock.path)
+        assert again.release()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # it is kazoo's to die of
+def test_death_of_kazoos_thread_does_not_strand_a_waiter(
+    proxied: Coordinator, proxy: FaultProxy, direct: Coordinator, zk: KazooClient, root: str
+) -> None:
+    ahead = ZkLock(f"{root}/lock", client=direct).acquire(timeout=10.0)
+    lock = ZkLock(f"{root}/lock", client=proxied)
+    acquiring = Background(lambda: lock.acquire(timeout=4 * SESSION_S))
+    wait_until(lambda: len(members(zk, lock.path)) == 2)
+
+    kill_connection_thread(proxied, proxy)
+
+    ahead.release()
+    with acquiring.result(3 * SESSION_S) as grant:
+        wait_until(lambda: [grant.name] == members(zk, lock.path))
