@@ -280,7 +280,7 @@ def test_cancel_while_acquiring_leaves_nothing(
     point = make()
     point.begin(proxy, zk, path)
     acquiring = Background(lock.acquire)
-    wait_until(lambda: lock._pending)
+    wait_until(lambda: lock._waiting)
     point.wait(proxy, zk, path)
 
     for _ in range(times):

@@ -1,5 +1,6 @@
 """What every lock for threads does: acquire, try, cancel, show its queue, and be a context manager."""
 
+import contextlib
 import uuid
 from types import TracebackType
 
@@ -23,6 +24,7 @@ from zkcoord.errors import (
     AcquireTimeoutError,
     ConfigError,
     ConnectionLostError,
+    ForeignProcessError,
     NotHeldError,
     QueueConflictError,
 )
@@ -258,7 +260,10 @@ class Lock:
         """Take the newest entry off, and release its grant if an interrupt has kept `leave` from it."""
         entry = self._find_entered()
         if entry is not None:
-            entry[1].release()
+            with contextlib.suppress(
+                ForeignProcessError
+            ):  # in a forked child: `leave` has said so, or noted it
+                entry[1].release()
             self._entered.remove(entry)
 
     def _acquire(
