@@ -19,7 +19,13 @@ from zkcoord._session.spec import DEFAULT, AcquireCall, Default, Spec, exclusive
 from zkcoord._sync.driver import acquire
 from zkcoord._sync.grants import Grant, leave
 from zkcoord.coordinator import Coordinator, coordinator_for, seconds
-from zkcoord.errors import AcquireTimeoutError, ConnectionLostError, NotHeldError, QueueConflictError
+from zkcoord.errors import (
+    AcquireTimeoutError,
+    ConnectionLostError,
+    ForeignProcessError,
+    NotHeldError,
+    QueueConflictError,
+)
 
 #: Least time for the reads of `queue`, whatever the connecting has left.
 _LAST_LOOK_S = 0.1
@@ -215,7 +221,10 @@ class ZkLock:
         """Take the newest entry off, and release its grant if an interrupt has kept `leave` from it."""
         entry = self._find_entered()
         if entry is not None:
-            entry[1].release()
+            try:
+                entry[1].release()
+            except ForeignProcessError:
+                pass  # a forked child that ends inside its parent's `with`; `leave` has told, the body's error goes on
             self._entered.remove(entry)
 
     def _acquire(self, limit_s: float | None, into: list[Grant], *, is_none_if_busy: bool) -> Grant | None:
