@@ -360,7 +360,12 @@ def check_hosts(hosts: object) -> str:
             f"hosts {hosts!r:.200} cannot be read ({error}): write 'host:port,host:port/chroot'"
         ) from error
     for host, port in parsed:
-        if not host or not 0 < port < 65_536:
+        # kazoo takes port 0 for none given, and connects to 2181.
+        if (
+            not host
+            or not 0 < port < 65_536
+            or f"{host}:0" in hosts.partition("/")[0].replace(" ", "").split(",")
+        ):
             raise ConfigError(f"hosts {hosts!r:.200}: {host}:{port} is not a host and port")
     return hosts.strip()
 

@@ -139,7 +139,10 @@ def test_wrong_argument_of_a_grant_is_named_and_does_no_harm(
 @pytest.mark.parametrize(
     ("argument", "wrong"),
     [
-        *[("hosts", wrong) for wrong in ("", "  ", 7, b"zk1:2181", "zk1:70000", "zk1:port", ":2181")],
+        *[
+            ("hosts", wrong)
+            for wrong in ("", "  ", 7, b"zk1:2181", "zk1:70000", "zk1:0", "zk1:port", ":2181")
+        ],
         *[("session_timeout", wrong) for wrong in (0, -1, NAN, INF, "10", True)],
         *[("release_timeout", wrong) for wrong in (-1, NAN, INF, "2", None)],
         *[("tick_time", wrong) for wrong in (0, -1, NAN, "2")],

@@ -46,6 +46,13 @@ RUNS = {
         50_000,
         "random operations on the embedded server and on a real one",
     ),
+    "cycles": Run(
+        "tests/fault/test_resources.py::test_cycles_leave_everything_as_it_was",
+        "ZKCOORD_CYCLES",
+        10_000,
+        10_000,
+        "acquires and releases, after which everything is as it was",
+    ),
     "hostile": Run(
         "tests/property/test_server_hostile.py::test_memory_stays_bounded_under_masses_of_broken_frames",
         "ZKCOORD_HOSTILE_FRAMES",

@@ -172,7 +172,9 @@ def test_connection_strings_are_taken(hosts):
     assert hosts == check_hosts(f" {hosts} ")
 
 
-@pytest.mark.parametrize("hosts", ["", "  ", None, 5, ["zk1"], "zk1:port", "zk1:65536", "zk1:-1"])
+@pytest.mark.parametrize(
+    "hosts", ["", "  ", None, 5, ["zk1"], "zk1:port", "zk1:65536", "zk1:0", "a:1,zk1:0/app", "zk1:-1"]
+)
 def test_other_connection_strings_are_refused_with_the_form(hosts):
     with pytest.raises(ConfigError, match="hosts"):
         check_hosts(hosts)

@@ -138,7 +138,11 @@ class Session:
             self._epoch += 1
         session = kazoo_private.session_id(self.client)
         if session is not None and not kazoo_private.is_read_only(self.client):
-            self._connect(session, timeout_s, sent)
+            try:
+                self._connect(session, timeout_s, sent)
+            except Exception:
+                # A bug of ours must not end kazoo's thread, and with it a client that is not ours.
+                log.exception("connect.failed")
 
     def _connect(self, session: int, timeout_s: float, sent: float | None) -> None:
         log.info("session.connected", session=hex(session), timeout_s=timeout_s)

@@ -1,6 +1,7 @@
 """`Grant`: the capability that an acquire returns, for threads."""
 
 import os
+import threading
 import warnings
 from collections.abc import Callable
 from types import TracebackType
@@ -12,7 +13,7 @@ from kazoo.protocol.serialization import Transaction as TransactionRequest
 
 from zkcoord._core.grant import LossReason, Status
 from zkcoord._core.queue import conflicts_of
-from zkcoord._session import clock, process
+from zkcoord._session import clock, kazoo_private, process
 from zkcoord._session.fenced import Operations, fence_error, first_refusal
 from zkcoord._session.hold import Hold
 from zkcoord._session.requests import LinkLostError
@@ -311,7 +312,10 @@ class Grant:
 
             if not self._session.release(last, deleted):
                 return False
-            done.wait(clock.now() + self._coordinator.release_timeout)
+            if not kazoo_private.is_kazoo_thread(self._session.client, threading.current_thread()):
+                done.wait(
+                    clock.now() + self._coordinator.release_timeout
+                )  # there the answer could not arrive
             return was_there[0] if was_there else True
         except BaseException:
             # An interrupt between the last count and the end of the hold.

@@ -46,18 +46,16 @@ def serve(port: int, host: str, tick_time: float, allow_remote: bool) -> int:
         server = EmbeddedServer(port, host, tick_time=tick_time, allow_remote=allow_remote)
     for warning in caught:
         click.echo(f"zkcoord: warning: {warning.message}", err=True)
+    ended = threading.Event()
+    # Ctrl-C and a service manager end it the same way: in order, at any moment from here on, with code 0.
+    for how in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(how, lambda *_: ended.set())
     try:
         server.start()
     except OSError as error:
         raise ConfigError(f"cannot listen on {host} port {port}: {error.strerror}") from error
-    ended = threading.Event()
-    # A service manager ends it like Ctrl-C does: in order, with code 0.
-    signal.signal(signal.SIGTERM, lambda *_: ended.set())
     with server:
         print(f"embedded ZooKeeper on {server.hosts}, for development and tests; in memory", flush=True)
         print(f"  try: ZKCOORD_HOSTS={server.hosts} zkcoord locks", file=sys.stderr, flush=True)
-        try:
-            ended.wait()
-        except KeyboardInterrupt:
-            pass
+        ended.wait()
     return exit_codes.OK
