@@ -193,7 +193,7 @@ def test_names_of_a_downgrade_are_curators(coordinator: Coordinator, zk: KazooCl
     rw = ZkReadWriteLock(path, client=coordinator)
     uuid = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
     with rw.write, rw.read:
-        names = sorted(members(zk, path), key=lambda name: name[-20:])
+        names = sorted(members(zk, path), key=lambda name: name[-18:])
         assert re.fullmatch(f"_c_{uuid}-__READ__0000000000", names[0])
         assert re.fullmatch(f"_c_{uuid}-__WRIT__0000000000", names[1])
         assert names[0][:39] != names[1][:39]
