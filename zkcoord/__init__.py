@@ -7,7 +7,7 @@ Start with `ZkLock`; ``docs/tutorial.md`` shows the rest.
 from zkcoord._core.grant import Status
 from zkcoord._core.paths import quote, unquote
 from zkcoord._default import configure
-from zkcoord._session.spec import DEFAULT
+from zkcoord._spec import DEFAULT
 from zkcoord._sync.grants import Grant
 from zkcoord._sync.locks import ZkLock
 from zkcoord._sync.multi import ZkMultiLock

@@ -12,7 +12,7 @@ from kazoo.protocol.states import WatchedEvent
 
 from tests.conformance.conftest import MakeCoordinator
 from tests.conftest import MakeClient
-from tests.support.patience import PATIENCE_S, in_thread, wait_until
+from tests.support.waiting import PATIENCE_S, in_thread, wait_until
 from tests.support.zookeeper import Server
 from zkcoord import (
     AcquireCancelledError,

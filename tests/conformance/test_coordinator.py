@@ -13,8 +13,8 @@ from kazoo.retry import KazooRetry
 
 from tests.conformance.conftest import MakeCoordinator
 from tests.conftest import MakeClient
-from tests.support.patience import PATIENCE_S, in_thread, wait_until
 from tests.support.proxy import FaultProxy
+from tests.support.waiting import PATIENCE_S, in_thread, wait_until
 from tests.support.zookeeper import ZooKeeperServer
 from zkcoord import AcquireCancelledError, ConfigError, Coordinator, Grant, GrantLostError, Status, ZkLock
 from zkcoord.coordinator import coordinator_for

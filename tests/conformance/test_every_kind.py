@@ -11,7 +11,7 @@ from kazoo.client import KazooClient
 
 from tests.conformance.conftest import MakeCoordinator, RunScript
 from tests.support.faults import end_session, members
-from tests.support.patience import PATIENCE_S, in_thread, wait_until
+from tests.support.waiting import PATIENCE_S, in_thread, wait_until
 from zkcoord import (
     AcquireCancelledError,
     AcquireTimeoutError,

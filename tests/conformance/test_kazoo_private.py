@@ -18,7 +18,7 @@ from kazoo.protocol.serialization import Exists, GetData
 from kazoo.protocol.states import KazooState, KeeperState, WatchedEvent
 
 from tests.conftest import MakeClient
-from tests.support.patience import PATIENCE_S, wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 from zkcoord._session import kazoo_private
 from zkcoord._session.requests import LinkLostError, Requests
 

@@ -20,7 +20,7 @@ from kazoo.recipe.lock import Lock as KazooLock
 
 from tests.conformance.conftest import MakeCoordinator
 from tests.conftest import MakeClient
-from tests.support.patience import PATIENCE_S, in_thread, wait_until
+from tests.support.waiting import PATIENCE_S, in_thread, wait_until
 from zkcoord import (
     AcquireCancelledError,
     AcquireTimeoutError,

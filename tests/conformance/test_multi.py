@@ -11,8 +11,8 @@ from kazoo.client import KazooClient
 
 from tests.conformance.conftest import MakeCoordinator
 from tests.support.faults import add_member, end_session, members
-from tests.support.patience import PATIENCE_S, in_thread, wait_until
 from tests.support.proxy import FaultProxy, Op
+from tests.support.waiting import PATIENCE_S, in_thread, wait_until
 from zkcoord import (
     AcquireTimeoutError,
     AlreadyHeldError,

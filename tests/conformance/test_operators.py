@@ -12,8 +12,8 @@ from kazoo.client import KazooClient
 from tests.conformance.conftest import MakeCoordinator
 from tests.conformance.test_every_kind import KINDS, Make, is_clean, kind, make
 from tests.support.faults import members
-from tests.support.patience import PATIENCE_S, in_thread, wait_until
 from tests.support.proxy import FaultProxy
+from tests.support.waiting import PATIENCE_S, in_thread, wait_until
 from zkcoord import (
     ConfigError,
     Coordinator,

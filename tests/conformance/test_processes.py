@@ -12,7 +12,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.conformance.conftest import ROOT, RunScript
-from tests.support.patience import PATIENCE_S, wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 from tests.support.zookeeper import ZooKeeperServer
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

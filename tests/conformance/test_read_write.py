@@ -14,8 +14,8 @@ from kazoo.recipe.lock import WriteLock as KazooWriteLock
 from tests.conformance.conftest import MakeCoordinator
 from tests.conftest import MakeClient
 from tests.support.faults import members
-from tests.support.patience import PATIENCE_S, in_thread, wait_until
 from tests.support.proxy import FaultProxy, Op
+from tests.support.waiting import PATIENCE_S, in_thread, wait_until
 from zkcoord import (
     AcquireTimeoutError,
     AlreadyHeldError,

@@ -11,8 +11,8 @@ from kazoo.client import KazooClient
 
 from tests.conformance.conftest import MakeCoordinator, RunScript
 from tests.support.faults import members
-from tests.support.patience import PATIENCE_S, in_thread, wait_until
 from tests.support.proxy import FaultProxy, Op
+from tests.support.waiting import PATIENCE_S, in_thread, wait_until
 from tests.support.zookeeper import ZooKeeperServer
 from zkcoord import (
     ConfigError,

@@ -15,7 +15,7 @@ from kazoo.security import make_acl, make_digest_acl
 
 from tests.conformance.conftest import MakeCoordinator, RunScript
 from tests.conftest import MakeClient
-from tests.support.patience import PATIENCE_S, in_thread, wait_until
+from tests.support.waiting import PATIENCE_S, in_thread, wait_until
 from tests.support.zookeeper import ZooKeeperServer
 from zkcoord import (
     AcquireTimeoutError,

@@ -9,7 +9,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from tests.conformance.conftest import MakeCoordinator
-from tests.support.patience import PATIENCE_S, in_thread
+from tests.support.waiting import PATIENCE_S, in_thread
 from zkcoord import ConfigError, Coordinator, ZkLock, quote, unquote
 from zkcoord.coordinator import coordinator_for
 

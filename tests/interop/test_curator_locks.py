@@ -19,7 +19,7 @@ from kazoo.client import KazooClient
 
 from tests.interop.test_server_java import CURATOR_JARS, FLAGS, JAVA, TIMEOUT_S, class_path
 from tests.support.faults import members
-from tests.support.patience import PATIENCE_S, in_thread, wait_until
+from tests.support.waiting import PATIENCE_S, in_thread, wait_until
 from zkcoord import AcquireTimeoutError, Coordinator, Grant, QueueConflictError, ZkLock, ZkReadWriteLock
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]

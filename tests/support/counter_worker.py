@@ -12,7 +12,7 @@ import sys
 
 from kazoo.client import KazooClient
 
-from tests.support.patience import in_thread
+from tests.support.waiting import in_thread
 from zkcoord import Coordinator, ZkLock
 
 

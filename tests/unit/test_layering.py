@@ -20,7 +20,16 @@ IMPURE = frozenset(
 # What a part of the package may not import of zkcoord; longest prefix first.
 FORBIDDEN = {
     "zkcoord._core": ("zkcoord",),  # but see ALLOWED
-    "zkcoord._session": ("zkcoord._sync", "zkcoord._aio", "zkcoord.cli", "zkcoord.testing", "recipes"),
+    "zkcoord._session": (
+        "zkcoord._spec",
+        "zkcoord.coordinator",
+        "zkcoord._default",
+        "zkcoord._sync",
+        "zkcoord._aio",
+        "zkcoord.cli",
+        "zkcoord.testing",
+        "recipes",
+    ),
     "zkcoord._sync": ("zkcoord._aio", "zkcoord.cli", "zkcoord.testing", "zkcoord.server", "recipes"),
     "zkcoord._aio": ("zkcoord._sync", "zkcoord.cli", "zkcoord.testing", "zkcoord.server", "recipes"),
     "zkcoord.server": ("zkcoord._sync", "zkcoord._aio", "zkcoord._core", "zkcoord._session", "recipes"),

@@ -9,7 +9,7 @@ from zkcoord._core.messages import Busy, Conflicted, Exhausted, Stopped, Won
 from zkcoord._core.names import EXCLUSIVE
 from zkcoord._session.identity import current_thread_owner
 from zkcoord._session.runner import Cancelled, HeldElsewhere, Refused
-from zkcoord._session.spec import (
+from zkcoord._spec import (
     DEFAULT,
     AcquireCall,
     TimedOut,

@@ -9,7 +9,7 @@ from zkcoord._core.messages import BadLimit, CompanionGone, Node
 from zkcoord._core.names import EXCLUSIVE, READ, WRITE
 from zkcoord._session.identity import current_thread_owner
 from zkcoord._session.registry import Registry
-from zkcoord._session.spec import (
+from zkcoord._spec import (
     AcquireCall,
     check_permits,
     exclusive_spec,

@@ -15,7 +15,7 @@ from zkcoord._session import clock
 from zkcoord._session.identity import Owner, current_thread_owner
 from zkcoord._session.runner import Cancelled
 from zkcoord._session.session import Waiting
-from zkcoord._session.spec import DEFAULT, AcquireCall, Default, Spec, timeout_s, unreachable
+from zkcoord._spec import DEFAULT, AcquireCall, Default, Spec, timeout_s, unreachable
 from zkcoord._sync import operators
 from zkcoord._sync.driver import acquire
 from zkcoord._sync.grants import Grant, leave

@@ -11,7 +11,7 @@ from zkcoord._session.registry import Claim
 from zkcoord._session.requests import LinkLostError
 from zkcoord._session.runner import Cancelled, Runner
 from zkcoord._session.session import Session
-from zkcoord._session.spec import AcquireCall, TimedOut, no_answer, refusal
+from zkcoord._spec import AcquireCall, TimedOut, no_answer, refusal
 from zkcoord.errors import AcquireCancelledError, AcquireTimeoutError, AlreadyHeldError, ConfigError
 
 #: A stopped contender's outcome comes from whichever thread works its mailbox off; it needs no network.

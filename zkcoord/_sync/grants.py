@@ -18,7 +18,7 @@ from zkcoord._session.fenced import Operations, fence_error, first_refusal
 from zkcoord._session.hold import Hold
 from zkcoord._session.requests import LinkLostError
 from zkcoord._session.session import Session
-from zkcoord._session.spec import AcquireCall, timeout_s
+from zkcoord._spec import AcquireCall, timeout_s
 from zkcoord._sync.driver import Signal, call
 from zkcoord.coordinator import seconds
 from zkcoord.errors import ConfigError, ConnectionLostError, GrantLostError, NotHeldError, QueueConflictError

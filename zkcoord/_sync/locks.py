@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from kazoo.client import KazooClient
 from kazoo.security import ACL
 
-from zkcoord._session.spec import exclusive_spec
+from zkcoord._spec import exclusive_spec
 from zkcoord._sync.base import Lock
 from zkcoord.coordinator import Coordinator
 

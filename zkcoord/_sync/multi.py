@@ -7,7 +7,7 @@ from kazoo.security import ACL
 
 from zkcoord._core.names import EXCLUSIVE, Rule
 from zkcoord._core.paths import normalize
-from zkcoord._session.spec import multi_spec
+from zkcoord._spec import multi_spec
 from zkcoord._sync.base import Lock
 from zkcoord._sync.semaphore import ZkSemaphore
 from zkcoord.coordinator import Coordinator

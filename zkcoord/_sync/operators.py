@@ -11,8 +11,8 @@ from zkcoord._session.guard import REVOKE
 from zkcoord._session.identity import describe
 from zkcoord._session.log import get_logger
 from zkcoord._session.requests import LinkLostError
-from zkcoord._session.spec import refused, unreachable
 from zkcoord._session.wire import full_path
+from zkcoord._spec import refused, unreachable
 from zkcoord._sync.driver import Signal, call
 from zkcoord.coordinator import Coordinator
 from zkcoord.errors import ConnectionLostError

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from kazoo.client import KazooClient
 from kazoo.security import ACL
 
-from zkcoord._session.spec import read_write_specs
+from zkcoord._spec import read_write_specs
 from zkcoord._sync.base import Lock
 from zkcoord._sync.grants import Grant
 from zkcoord.coordinator import Coordinator
