@@ -490,9 +490,9 @@ def test_body_error_propagates_and_the_lock_is_given_back(
 
 def test_body_error_carries_the_loss_as_a_note(coordinator: Coordinator, zk: KazooClient, path: str) -> None:
     grant = ZkLock(path, client=coordinator).acquire()
-    zk.delete(f"{path}/{grant.name}")
-    assert grant.lost.wait(PATIENCE_S)
-    with pytest.raises(ZeroDivisionError) as caught, grant:
+    with pytest.raises(ZeroDivisionError) as caught, grant:  # noqa: PT012
+        zk.delete(f"{path}/{grant.name}")
+        assert grant.lost.wait(PATIENCE_S)
         raise ZeroDivisionError
     assert [
         f"the grant of {path} (token {grant.token}) was lost meanwhile: deleted"
@@ -565,6 +565,30 @@ def test_grant_is_a_context_manager(coordinator: Coordinator, zk: KazooClient, p
     with ZkLock(path, client=coordinator).acquire() as grant:
         assert Status.HELD is grant.status
     assert is_free(zk, path)
+
+
+def test_with_of_a_lost_grant_does_not_run_its_body(
+    coordinator: Coordinator, zk: KazooClient, path: str
+) -> None:
+    grant = ZkLock(path, client=coordinator).acquire()
+    zk.delete(f"{path}/{grant.name}")
+    assert grant.lost.wait(PATIENCE_S)
+
+    ran = False
+    with pytest.raises(GrantLostError, match="deleted"), grant:
+        ran = True
+    assert not ran
+    assert grant.is_released
+
+
+def test_with_of_a_released_grant_does_not_run_its_body(coordinator: Coordinator, path: str) -> None:
+    grant = ZkLock(path, client=coordinator).acquire()
+    grant.release()
+
+    ran = False
+    with pytest.raises(NotHeldError, match="released"), grant:
+        ran = True
+    assert not ran
 
 
 def test_grant_released_inside_its_with_is_no_error(coordinator: Coordinator, path: str) -> None:

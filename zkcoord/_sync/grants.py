@@ -122,7 +122,11 @@ class Grant:
         return f"<Grant {self.path} token={self.token} {self.status.value}>"
 
     def __enter__(self) -> Self:
-        self._check_process()
+        try:
+            self.check()
+        except GrantLostError:
+            self.release()  # no body will run, nor anybody leave it
+            raise
         return self
 
     def __exit__(
