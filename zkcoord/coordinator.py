@@ -37,6 +37,9 @@ HOSTS_VARIABLE = "ZKCOORD_HOSTS"
 #: Seconds after which a session without a word from its client ends; the ensemble may give less or more.
 DEFAULT_SESSION_TIMEOUT_S = 10.0
 
+#: Most that ZooKeeper's protocol can carry: milliseconds in 31 bits.
+_MAX_SESSION_TIMEOUT_S = 2_147_483
+
 #: Seconds a release waits for the server before it leaves the delete to the background.
 DEFAULT_RELEASE_TIMEOUT_S = 2.0
 
@@ -127,6 +130,10 @@ class Coordinator:
                 hosts if hosts is not None else os.environ.get(HOSTS_VARIABLE, DEFAULT_HOSTS)
             )
             timeout_s = seconds("session_timeout", session_timeout, is_positive=True)
+            if timeout_s > _MAX_SESSION_TIMEOUT_S:
+                raise ConfigError(
+                    f"session_timeout must be at most {_MAX_SESSION_TIMEOUT_S} seconds, not {session_timeout!r}"
+                )
             self._client = KazooClient(
                 hosts=self.hosts,
                 timeout=timeout_s,
@@ -336,9 +343,12 @@ def seconds(name: str, value: object, *, is_positive: bool = False) -> float:
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ConfigError(f"{name} must be a number of seconds, not {type(value).__name__}")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = float("inf")
     if number != number or number in (float("inf"), float("-inf")):
-        raise ConfigError(f"{name} must be finite, not {value!r}; None means no limit where that is allowed")
+        raise ConfigError(f"{name} must be finite, not {number!r}; None means no limit where that is allowed")
     if number < 0 or (is_positive and number == 0):
         raise ConfigError(f"{name} must be {'positive' if is_positive else 'at least 0'}, not {value!r}")
     return number

@@ -131,7 +131,7 @@ def test_seconds_refuses_what_is_no_number(value):
         seconds("timeout", value)
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf"), 10**400])
 def test_seconds_refuses_what_is_not_finite(value):
     with pytest.raises(ConfigError, match="timeout must be finite"):
         seconds("timeout", value)
@@ -195,6 +195,7 @@ def test_hosts_come_from_the_argument_or_the_environment_or_the_default(monkeypa
         ({"hosts": "zk1", "kazoo": object()}, "either hosts or kazoo"),
         ({"kazoo": object()}, "kazoo must be a KazooClient, not object"),
         ({"session_timeout": 0}, "session_timeout must be positive"),
+        ({"session_timeout": 2_147_484}, "session_timeout must be at most 2147483 seconds"),
         ({"tick_time": 0}, "tick_time must be positive"),
         ({"negotiated_timeout": -1}, "negotiated_timeout must be positive"),
         ({"release_timeout": -1}, "release_timeout must be at least 0"),
