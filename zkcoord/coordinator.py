@@ -6,6 +6,7 @@ trustworthy is in `_session`; this file is about setting up, sharing between pro
 """
 
 import os
+import sys
 import threading
 import time
 import weakref
@@ -214,10 +215,14 @@ class Coordinator:
         Return the session, connecting in the background if need be. For zkcoord's own front ends.
 
         Raises:
-            ConfigError: closed, or a borrowed client was stopped.
+            ConfigError: closed, a borrowed client was stopped, or the interpreter is shutting down.
             ForeignProcessError: made in another process.
         """
         self.check_process()
+        if sys.is_finalizing():
+            raise ConfigError(
+                "the interpreter is shutting down, and no thread runs any more: use locks before, or in atexit"
+            )
         if self._closing:
             raise ConfigError("this Coordinator is closed: make a new one")
         if self._is_borrowed:

@@ -410,6 +410,28 @@ while len(lock.queue()) < 2:
     assert [] == zk.get_children(f"{root}/lock")
 
 
+def test_lock_used_while_the_interpreter_ends_is_refused_instead_of_hanging(run_script: RunScript) -> None:
+    said = run_script("""
+from zkcoord import ConfigError, Coordinator, ZkLock
+
+class Late:
+    def __init__(self, **more):
+        self.lock = ZkLock(ROOT + "/l", timeout=1.0, **more)
+    def __del__(self):
+        for use in (self.lock.acquire, self.lock.try_acquire, self.lock.queue):
+            try:
+                use()
+            except ConfigError as error:
+                print(error)
+
+never_used = Late()
+used = Late(client=Coordinator(HOSTS))
+used.lock.acquire().release()
+""")
+    assert 6 == len(said.splitlines())
+    assert 3 <= said.count("the interpreter is shutting down")
+
+
 def test_exit_is_bounded_while_the_server_says_nothing(own_zookeeper: ZooKeeperServer) -> None:
     script = f"""
 import sys
