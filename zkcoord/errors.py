@@ -161,10 +161,15 @@ class GrantLostError(ZkCoordError):
             time is over) or "closed" (with its coordinator, or the borrowed client was stopped).
     """
 
-    def __init__(self, path: str, token: int, reason: str, detail: str = "") -> None:
+    def __init__(
+        self, path: str, token: int, reason: str, detail: str = "", *, is_still_held: bool = False
+    ) -> None:
         self.path = path
         self.token = token
         self.reason = reason
+        if is_still_held:
+            super().__init__(f"the grant of {path} (token {token}) is still held, but {detail}")
+            return
         super().__init__(
             f"the grant of {path} (token {token}) is not surely held: {reason}"
             f"{'; ' + detail if detail else ''}; stop the work it protected and acquire anew"

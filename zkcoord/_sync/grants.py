@@ -194,8 +194,9 @@ class Grant:
                 self.path,
                 self.token,
                 LossReason.DEADLINE.value,
-                f"it is held, but surely for {left_s:.2f} s only, and {wanted_s:.2f} s were asked for; a longer session"
-                " timeout gives more",
+                f"surely for {left_s:.2f} s only, and {wanted_s:.2f} s were asked for; a longer session timeout gives"
+                " more",
+                is_still_held=True,
             )
 
     def verify(self, timeout: float | None = None) -> None:
