@@ -109,3 +109,14 @@ def test_remove_tree_removes_all_and_takes_what_is_gone(zk, root):
     remove_tree(zk, root)
 
     assert zk.exists(root) is None
+
+
+def test_without_hosts_it_brings_its_own_server():
+    environment = {name: value for name, value in os.environ.items() if name != "ZKCOORD_HOSTS"}
+    command = [sys.executable, "-m", "zkcoord.cli", "demo", "--orders", "4"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=RUN_S, env=environment)
+
+    lines = ended.stdout.splitlines()
+    assert exit_codes.OK == ended.returncode, ended.stderr
+    assert "embedded, started for this demo" in lines[0]
+    assert "all properties held" == lines[-1]

@@ -66,6 +66,19 @@ def test_directories_that_are_missing_are_made(coordinator: Coordinator, zk: Kaz
         assert 3 == len(grant.tokens)
 
 
+def test_more_paths_than_one_request_can_carry_are_refused_and_hurt_nobody(
+    coordinator: Coordinator, zk: KazooClient, path: str, root: str
+) -> None:
+    with ZkLock(path, client=coordinator) as bystander:
+        many = [f"{root}/{number}-{'n' * 4_000}" for number in range(300)]
+        began = time.monotonic()
+        with pytest.raises(ConfigError, match=r"300 paths, of 1\d{6} bytes; .*jute\.maxbuffer"):
+            ZkMultiLock(many, client=coordinator).acquire(timeout=30.0)
+        assert time.monotonic() - began < PATIENCE_S
+        wait_until(lambda: bystander.status is Status.HELD)
+    assert not zk.exists(many[0]) or is_clean(zk, many)
+
+
 def test_one_busy_path_keeps_all_waiting_in_their_place(
     coordinator: Coordinator, zk: KazooClient, paths: list[str]
 ) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from tests.interop.test_server_java import CURATOR_JARS, FLAGS, JAVA, TIMEOUT_S, class_path
+from tests.interop.test_server_java import CURATOR_JARS, FLAGS, JAVA, JAVA_PEERS, TIMEOUT_S, class_path, need
 from tests.support.faults import members
 from tests.support.waiting import PATIENCE_S, in_thread, wait_until
 from zkcoord import AcquireTimeoutError, Coordinator, Grant, QueueConflictError, ZkLock, ZkReadWriteLock
@@ -32,8 +32,8 @@ HAND_OVERS = 200
 @pytest.fixture(scope="module")
 def java(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The command that runs CuratorPeer, without its argument."""
-    if shutil.which("javac") is None or not (OTHER_JARS or (JAVA / CURATOR_JARS[0]).exists()):
-        pytest.skip("no javac, or no Curator (apt-get install libcurator-recipes-java default-jdk-headless)")
+    has_curator = bool(OTHER_JARS) or (JAVA / CURATOR_JARS[0]).exists()
+    need(JAVA_PEERS, shutil.which("javac") is not None and has_curator)
     jars = OTHER_JARS or class_path(CURATOR_JARS)
     target = tmp_path_factory.mktemp("classes")
     compile_it = ["javac", "-d", str(target), "-cp", jars, str(HERE / "CuratorPeer.java")]

@@ -36,6 +36,10 @@ RECIPES = [
 ]
 
 
+#: Only a JRE is needed for the real server; the peers come with ``scripts/test``.
+JAVA_PEERS = "javac or no Curator (apt-get install libcurator-recipes-java default-jdk-headless)"
+
+
 def need(what: str, is_there: bool) -> None:
     if is_there:
         return
@@ -57,9 +61,7 @@ def server() -> Iterator[EmbeddedServer]:
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The classes of EmbeddedCheck.java."""
-    if shutil.which("javac") is None or not (JAVA / CURATOR_JARS[0]).exists():
-        # Only a JRE is needed for the real server; these come with developers' machines.
-        pytest.skip("no javac, or no Curator (apt-get install libcurator-recipes-java default-jdk-headless)")
+    need(JAVA_PEERS, shutil.which("javac") is not None and (JAVA / CURATOR_JARS[0]).exists())
     target = tmp_path_factory.mktemp("classes")
     source = HERE / "EmbeddedCheck.java"
     command = ["javac", "-d", str(target), "-cp", class_path(CURATOR_JARS), str(source)]

@@ -98,7 +98,8 @@ def run(arguments: Sequence[str]) -> int:
         The exit code; errors have been reported on stderr.
     """
     render.prepare_streams()
-    settings = Settings(hosts=os.environ.get("ZKCOORD_HOSTS") or DEFAULT_HOSTS)
+    hosts = os.environ.get("ZKCOORD_HOSTS")
+    settings = Settings(hosts or DEFAULT_HOSTS, is_given=bool(hosts))
     try:
         result = cli.main(args=list(arguments), prog_name="zkcoord", standalone_mode=False, obj=settings)
         sys.stdout.flush()

@@ -3,6 +3,8 @@
 import json
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 
 import click
@@ -16,6 +18,10 @@ from zkcoord.cli.demo_checks import Findings
 from zkcoord.cli.demo_live import Display
 from zkcoord.cli.demo_process import DemoError
 from zkcoord.cli.options import Settings, common_options
+from zkcoord.server import EmbeddedServer
+
+#: Said behind the address of a server of the demo's own.
+_EMBEDDED = ", embedded, started for this demo; --hosts names another"
 
 
 @click.command()
@@ -34,13 +40,16 @@ def demo(
     Draw order numbers in many processes, and kill one of them while it holds the lock.
 
     The counter is a znode that is read and written back: not atomic by itself. Exits with 1 if an order
-    number came twice, or another property did not hold. Works below a new node of its own, which it removes.
+    number came twice, or another property did not hold.
+
+    Without --hosts or ZKCOORD_HOSTS it starts an embedded ZooKeeper for itself. On a server that is named it
+    works below a new node of its own, which it removes.
     """
-    options = Options(settings.hosts, processes, threads, orders, not no_lock, not (no_lock or no_kill))
     out = sys.stderr if as_json else sys.stdout
     began = time.monotonic()
-    with connected(settings.hosts, settings.timeout) as client:
-        print(f"{_server(client)} at {settings.hosts}", file=out)
+    with _hosts(settings) as hosts, connected(hosts, settings.timeout) as client:
+        options = Options(hosts, processes, threads, orders, not no_lock, not (no_lock or no_kill))
+        print(f"{_server(client)} at {hosts}{_EMBEDDED if not settings.is_given else ''}", file=out)
         print(_plan(options), file=out, flush=True)
         try:
             with Display(out, options.with_lock) as display:
@@ -54,6 +63,16 @@ def demo(
     else:
         print(summary(findings, options, took_s))
     return exit_codes.FAILED if findings.failures else exit_codes.OK
+
+
+@contextmanager
+def _hosts(settings: Settings) -> Iterator[str]:
+    """Give the hosts that were named, or those of a server that lives as long as the demo."""
+    if settings.is_given:
+        yield settings.hosts
+        return
+    with EmbeddedServer() as server:
+        yield server.hosts
 
 
 def summary(findings: Findings, options: Options, took_s: float) -> str:

@@ -18,10 +18,12 @@ class Settings:
 
     Attributes:
         hosts: as kazoo takes it.
+        is_given: whether anybody said so, by option or environment.
         timeout: seconds for a whole command, connecting included.
     """
 
     hosts: str = DEFAULT_HOSTS
+    is_given: bool = False
     timeout: float = 10.0
 
 
@@ -32,7 +34,7 @@ def _store(context: click.Context, parameter: click.Parameter, value: str | floa
             raise click.BadParameter(f"{value} is not a number of seconds above 0", context, parameter)
         settings.timeout = value
     elif value is not None:
-        settings.hosts = value
+        settings.hosts, settings.is_given = value, True
 
 
 def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
