@@ -159,6 +159,7 @@ class GrantLostError(ZkCoordError):
             time; or less is left than ``check(min_remaining=…)`` asked for), "deleted" (the znode was removed by
             somebody), "revoked" (the same, after somebody had asked for it with `revoke`), "max_hold" (its longest
             time is over) or "closed" (with its coordinator, or the borrowed client was stopped).
+        is_still_held: True only from ``check(min_remaining=…)``: the lock is held, but for less than was asked for.
     """
 
     def __init__(
@@ -167,6 +168,7 @@ class GrantLostError(ZkCoordError):
         self.path = path
         self.token = token
         self.reason = reason
+        self.is_still_held = is_still_held
         if is_still_held:
             super().__init__(f"the grant of {path} (token {token}) is still held, but {detail}")
             return
