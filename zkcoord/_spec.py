@@ -386,6 +386,8 @@ def _problem(coordinator: Coordinator) -> str:
 
 def refused(path: str, error: Exception, coordinator: Coordinator) -> ZkCoordError:
     """Return the error for a request that the server refused."""
+    if isinstance(error, ConfigError):
+        return error
     if isinstance(error, NoAuthError):
         problem: ZkCoordError = ConfigError(
             f"{coordinator.hosts} does not allow it on {path}: the lock's directory needs CREATE, READ and DELETE for"

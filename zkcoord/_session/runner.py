@@ -57,11 +57,15 @@ from zkcoord._session.requests import Call, LinkLostError
 from zkcoord._session.session import Session, is_held_here
 from zkcoord._session.watches import Subscription
 from zkcoord._session.wire import EPHEMERAL, EPHEMERAL_SEQUENTIAL, full_path
+from zkcoord.errors import ConfigError
 
 log = get_logger("acquire")
 
 #: A hold that waited for longer than this gets its member stamped with the moment of the grant, for operators.
 STAMP_AFTER_S = 1.0
+
+#: Requests longer than this are refused by servers with the usual ``jute.maxbuffer``, header included.
+USUAL_REQUEST_BYTES = 1_048_575
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +275,19 @@ class Runner:
                 ]
                 self._post_created(prefix, *nodes)
             else:
-                self._refused(self._places[0][0], error)
+                self._refused(self._places[0][0], too_large(error) or error)
+
+        def too_large(error: Exception | None) -> ConfigError | None:
+            # Such a server hangs up without a word. Sending it again would end every connection of the session so.
+            if not isinstance(error, LinkLostError) or not error.maybe_applied:
+                return None
+            size = len(Transaction(creates).serialize())
+            if size < USUAL_REQUEST_BYTES:
+                return None
+            return ConfigError(
+                f"the connection broke under the one transaction that asks for {len(paths)} paths, of {size} bytes;"
+                f" servers take {USUAL_REQUEST_BYTES} unless jute.maxbuffer says otherwise: name fewer paths"
+            )
 
         creates = [
             CreateRequest(full_path(self._session.client, path), self._data, self._acl, EPHEMERAL_SEQUENTIAL)
