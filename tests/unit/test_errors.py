@@ -35,7 +35,10 @@ EXAMPLES = [
     (QueueConflictError("/a", ("x", "y")), {"path": "/a", "children": ("x", "y")}),
     (AlreadyHeldError("/a", "held"), {"path": "/a"}),
     (NotHeldError("/a", "released"), {"path": "/a"}),
-    (GrantLostError("/a", 17, "expired", "more"), {"path": "/a", "token": 17, "reason": "expired"}),
+    (
+        GrantLostError("/a", 17, "expired", "more"),
+        {"path": "/a", "token": 17, "reason": "expired", "is_still_held": False},
+    ),
     (LimitMismatchError("/a", 3, 4), {"path": "/a", "asked": 3, "recorded": 4}),
     (UpgradeError("/a"), {"path": "/a"}),
     (ForeignProcessError("x"), {}),
@@ -156,6 +159,10 @@ class Special(ZkCoordError):
         (
             GrantLostError("/a", 17, "expired", "seen by check()"),
             [": expired; seen by check(); stop the work"],
+        ),
+        (
+            GrantLostError("/a", 17, "deadline", "for 1 s only", is_still_held=True),
+            ["grant of /a (token 17) is still held, but for 1 s only"],
         ),
         (LimitMismatchError("/a", 3, 4), ["/a has 4 permits, not 3", "permits=None", "resize"]),
         (UpgradeError("/a"), ["/a: release the read lock first", "try_upgrade()"]),
