@@ -1,0 +1,31 @@
+"""
+A test kit for everybody who uses ZooKeeper from Python: a server in the test process, with faults on demand.
+
+``pip install 'zkcoord[testing]'`` is enough: pytest finds the plugin by itself. Its fixtures:
+
+* ``zk_server``: the server, one for the whole run; embedded unless ``--zk-server=real`` or ``--zk-server=HOST:PORT``;
+* ``zk_hosts``: its connection string, with a chroot of the test's own, which is empty at first and removed afterwards;
+* ``zk_client``: a started `KazooClient` for it;
+* ``expire_session(client)``: ends a client's session on the server, as its expiry would;
+* ``zk_faults``: delays, stalls, cuts and lost replies, on the embedded server.
+
+For development and tests; the embedded server keeps everything in memory.
+"""
+
+from zkcoord.server import EmbeddedServer, Fault, Faults
+from zkcoord.testing.find import find_zookeeper
+from zkcoord.testing.installed import ZooKeeperServer
+from zkcoord.testing.probe import NoZooKeeperError, Server, ServerStartError
+from zkcoord.testing.sessions import expire
+
+__all__ = [
+    "EmbeddedServer",
+    "Fault",
+    "Faults",
+    "NoZooKeeperError",
+    "Server",
+    "ServerStartError",
+    "ZooKeeperServer",
+    "expire",
+    "find_zookeeper",
+]
