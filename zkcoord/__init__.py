@@ -4,33 +4,37 @@ Coordination on ZooKeeper: locks that tell the truth about their loss.
 Start with `ZkLock`; ``docs/tutorial.md`` shows the rest.
 """
 
-from zkcoord._core.grant import Status
-from zkcoord._core.paths import quote, unquote
-from zkcoord._default import configure
-from zkcoord._spec import DEFAULT
-from zkcoord._sync.grants import Grant
-from zkcoord._sync.locks import ZkLock
-from zkcoord._sync.multi import ZkMultiLock
-from zkcoord._sync.read_write import ZkReadWriteLock
-from zkcoord._sync.semaphore import ZkSemaphore
-from zkcoord.coordinator import Coordinator
-from zkcoord.errors import (
-    AcquireCancelledError,
-    AcquireTimeoutError,
-    AlreadyHeldError,
-    ConfigError,
-    ConnectionLostError,
-    ForeignProcessError,
-    GrantLostError,
-    LimitMismatchError,
-    NotHeldError,
-    QueueConflictError,
-    SequenceExhaustedError,
-    TransactionError,
-    UpgradeError,
-    ZkCoordError,
-)
-from zkcoord.queues import Member
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from zkcoord._core.grant import Status
+    from zkcoord._core.paths import quote, unquote
+    from zkcoord._default import configure
+    from zkcoord._spec import DEFAULT
+    from zkcoord._sync.grants import Grant
+    from zkcoord._sync.locks import ZkLock
+    from zkcoord._sync.multi import ZkMultiLock
+    from zkcoord._sync.read_write import ZkReadWriteLock
+    from zkcoord._sync.semaphore import ZkSemaphore
+    from zkcoord.coordinator import Coordinator
+    from zkcoord.errors import (
+        AcquireCancelledError,
+        AcquireTimeoutError,
+        AlreadyHeldError,
+        ConfigError,
+        ConnectionLostError,
+        ForeignProcessError,
+        GrantLostError,
+        LimitMismatchError,
+        NotHeldError,
+        QueueConflictError,
+        SequenceExhaustedError,
+        TransactionError,
+        UpgradeError,
+        ZkCoordError,
+    )
+    from zkcoord.queues import Member
 
 __all__ = [
     "DEFAULT",
@@ -60,3 +64,21 @@ __all__ = [
     "quote",
     "unquote",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """
+    Load the library with the first of its names.
+
+    So that ``import zkcoord.server`` or ``zkcoord.testing`` in a test costs neither its time nor its memory. All of it,
+    since an import that comes late, in a thread, can hang the child of a fork.
+    """
+    if name not in __all__:
+        raise AttributeError(f"module 'zkcoord' has no attribute {name!r}")
+    public = import_module("zkcoord._public")
+    globals().update({known: getattr(public, known) for known in __all__})
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

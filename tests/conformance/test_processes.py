@@ -146,6 +146,7 @@ def test_nothing_is_imported_late(run_script: RunScript) -> None:
         """
 import sys, threading
 import zkcoord
+zkcoord.Coordinator  # the first of its names loads all of it
 before = set(sys.modules)
 with zkcoord.Coordinator(HOSTS + ROOT) as coordinator:
     lock = zkcoord.ZkLock("/lock", client=coordinator)

@@ -1,12 +1,14 @@
 """The public list: complete, without private names, and documented."""
 
 import inspect
+import subprocess
+import sys
 import types
 
 import pytest
 
 import zkcoord
-from zkcoord import errors
+from zkcoord import _public, errors
 
 PUBLIC = sorted(zkcoord.__all__)
 
@@ -34,12 +36,27 @@ def documented():
 def test_all_is_what_is_public():
     public = {
         name
-        for name, value in vars(zkcoord).items()
+        for name, value in vars(_public).items()
         if not name.startswith("_") and not isinstance(value, types.ModuleType)
     }
 
     assert public == set(PUBLIC)
     assert len(PUBLIC) == len(zkcoord.__all__)
+    assert zkcoord.__all__ == _public.__all__
+    assert public <= set(dir(zkcoord))
+
+
+def test_what_is_not_public_is_no_attribute():
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = zkcoord.nonsense
+
+
+def test_server_and_test_kit_load_no_lock():
+    code = "import sys, zkcoord.server, zkcoord.testing; print('zkcoord._session.session' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True
+    )
+    assert "False" == done.stdout.strip()
 
 
 def test_every_error_of_the_tree_is_public():

@@ -1,0 +1,58 @@
+"""Everything that `zkcoord` makes public, loaded as one."""
+
+from zkcoord._core.grant import Status
+from zkcoord._core.paths import quote, unquote
+from zkcoord._default import configure
+from zkcoord._spec import DEFAULT
+from zkcoord._sync.grants import Grant
+from zkcoord._sync.locks import ZkLock
+from zkcoord._sync.multi import ZkMultiLock
+from zkcoord._sync.read_write import ZkReadWriteLock
+from zkcoord._sync.semaphore import ZkSemaphore
+from zkcoord.coordinator import Coordinator
+from zkcoord.errors import (
+    AcquireCancelledError,
+    AcquireTimeoutError,
+    AlreadyHeldError,
+    ConfigError,
+    ConnectionLostError,
+    ForeignProcessError,
+    GrantLostError,
+    LimitMismatchError,
+    NotHeldError,
+    QueueConflictError,
+    SequenceExhaustedError,
+    TransactionError,
+    UpgradeError,
+    ZkCoordError,
+)
+from zkcoord.queues import Member
+
+__all__ = [
+    "DEFAULT",
+    "AcquireCancelledError",
+    "AcquireTimeoutError",
+    "AlreadyHeldError",
+    "ConfigError",
+    "ConnectionLostError",
+    "Coordinator",
+    "ForeignProcessError",
+    "Grant",
+    "GrantLostError",
+    "LimitMismatchError",
+    "Member",
+    "NotHeldError",
+    "QueueConflictError",
+    "SequenceExhaustedError",
+    "Status",
+    "TransactionError",
+    "UpgradeError",
+    "ZkCoordError",
+    "ZkLock",
+    "ZkMultiLock",
+    "ZkReadWriteLock",
+    "ZkSemaphore",
+    "configure",
+    "quote",
+    "unquote",
+]
