@@ -27,6 +27,8 @@ from zkcoord import (
     ZkReadWriteLock,
     ZkSemaphore,
 )
+from zkcoord._core.messages import Node
+from zkcoord._session.janitor import OnDeleted
 
 
 @pytest.fixture
@@ -77,6 +79,30 @@ def test_more_paths_than_one_request_can_carry_are_refused_and_hurt_nobody(
         assert time.monotonic() - began < PATIENCE_S
         wait_until(lambda: bystander.status is Status.HELD)
     assert not zk.exists(many[0]) or is_clean(zk, many)
+
+
+def test_ctrl_c_while_it_gives_up_leaves_nothing_on_any_path(
+    coordinator: Coordinator,
+    make_coordinator: MakeCoordinator,
+    zk: KazooClient,
+    paths: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    janitor = coordinator.session().janitor
+    delete = janitor.delete
+    deleted: list[str] = []
+
+    def interrupted(node: Node, on_done: OnDeleted | None = None) -> None:
+        deleted.append(node.path)
+        if len(deleted) == 2:
+            raise KeyboardInterrupt
+        delete(node, on_done)
+
+    with ZkLock(paths[1], client=make_coordinator(), owner="another") as busy:
+        monkeypatch.setattr(janitor, "delete", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            ZkMultiLock(paths, client=coordinator).acquire(timeout=0.3)
+        wait_until(lambda: [[], [busy.name], []] == [members(zk, path) for path in paths])
 
 
 def test_one_busy_path_keeps_all_waiting_in_their_place(

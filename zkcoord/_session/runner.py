@@ -416,7 +416,6 @@ class Runner:
 
     def _abandon(self, place: int, prefix: str, node: Node | None) -> None:
         directory, _ = self._places[place]
-        self._attempts.discard(prefix)
         if node is not None:
             self._session.guard.untrack(node.path)
             self._session.janitor.delete(node)
@@ -451,5 +450,6 @@ class Runner:
             )
         self._session.forget(self)
         self._on_outcome(outcome, hold)
-        # Only now: until the hold is in somebody's hands, an interrupt leaves it to the search for the attempt's name.
+        # Only now: until the hold is in somebody's hands, or the janitor knows of every place, an interrupt leaves it
+        # to the search for the attempt's name.
         self._attempts.clear()
