@@ -11,6 +11,7 @@ import faulthandler
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from types import FrameType
 
@@ -103,6 +104,11 @@ def storm(hosts: str, path: str) -> None:
     with lock.acquire(timeout=10.0) as grant:
         say(grant.token)
     say("ended")
+    tracked = coordinator.session().guard._members  # one too many would take a live member's heartbeats
+    until = time.monotonic() + 10.0
+    while tracked and time.monotonic() < until:
+        time.sleep(0.01)
+    say(len(tracked))
     sys.stdin.readline()
     coordinator.close()
 

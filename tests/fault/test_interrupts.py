@@ -249,6 +249,7 @@ def test_ctrl_c_at_any_moment_of_many_acquires(hosts: str, zk: KazooClient, root
         rounds, interrupts = map(int, ask(process).split())
         assert int(read(process)) > 0
         assert "ended" == read(process)
+        assert "0" == read(process)
         wait_until(lambda: [] == members(zk, path), timeout=BY_JANITOR_S)
     print(f"{interrupts} interrupts in {rounds} rounds")
     assert interrupts > 100

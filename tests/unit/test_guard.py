@@ -205,6 +205,19 @@ def test_a_member_found_missing_is_told(rig, answer):
     assert ["/a/w"] == rig.gone
 
 
+def test_a_missing_member_is_forgotten_and_the_next_asked_about_at_once(rig):
+    rig.track()
+    rig.guard.track("/a/w2", lambda: None)
+    rig.tick(0)
+    rig.kazoo.answer([NoNodeError()])
+    rig.tick(0.001)
+
+    assert [beat("/a/w2")] == rig.kazoo.sent
+    rig.kazoo.answer([True])
+    rig.tick(H + 0.001)
+    assert [beat("/a/w2")] == rig.kazoo.sent
+
+
 @pytest.mark.parametrize("answer", [[True], [NoAuthError()], [RolledBackError()], NoAuthError()])
 def test_any_other_answer_does_not_tell_that_a_member_is_missing(rig, answer):
     rig.track()

@@ -327,6 +327,11 @@ class Guard:
             if isinstance(error or (results and results[0]), NoNodeError):
                 with self._lock:
                     is_ours = self._members.get(path) is on_gone
+                    if is_ours:  # at once, in case that an interrupt has left it here for nobody
+                        del self._members[path]
+                        # It confirmed nothing: the next member's turn.
+                        self._beat_sent = float("-inf")
+                        self._kick()
                 if is_ours:
                     on_gone()
             elif isinstance(results and results[0], NoAuthError):

@@ -130,6 +130,7 @@ class Runner:
         self._create: Call | None = None
         self._attempts: set[str] = set()
         self._created: tuple[str, ...] = ()
+        self._is_discarded = False
         self._subscriptions: dict[tuple[int, str], Subscription] = {}
         self._blocker: str | None = None
         self._data = b""
@@ -169,6 +170,7 @@ class Runner:
 
         For a caller that stops waiting for a reason of its own. May be called again; the outcome is not told any more.
         """
+        self._is_discarded = True
         self._on_outcome = self._give_back
         self.post(Stop(None))
         # Normally that was all. An interrupt inside `post` may have lost commands, so what is still registered is
@@ -303,6 +305,8 @@ class Runner:
     def _track(self, node: Node) -> None:
         self._created = (*self._created, node.path)
         self._session.guard.track(node.path, lambda: self.post(OwnGone(node.name)))
+        if self._is_discarded:  # its answer came too late for `discard`, and it is on its way out
+            self._session.guard.untrack(node.path)
 
     def _make_parents(self, place: int) -> None:
         if place == len(self._places):
