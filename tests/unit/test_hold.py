@@ -229,3 +229,17 @@ def test_a_member_deleted_after_a_request_was_revoked(hold):
     hold.lose(LossReason.DELETED)
 
     assert LossReason.REVOKED is hold.loss()
+
+
+def test_no_interrupt_can_leave_the_lock_taken(hold, monkeypatch):
+    """`Condition.__enter__` is Python: Ctrl-C can strike when it has the lock, and before the `with` knows of it."""
+
+    def struck(condition):
+        pytest.fail("a condition was entered itself")
+
+    monkeypatch.setattr(threading.Condition, "__enter__", struck)
+    hold.on_lost(lambda reason: None)
+    hold.on_revoke(lambda: None)
+    assert not hold.wait_lost(0.0)
+    assert hold.release()
+    assert not hold.lose(LossReason.DELETED)

@@ -241,3 +241,18 @@ def test_a_sweep_leaves_alone_what_is_under_way(rig):
         rig.janitor.sweep()
 
     assert [Delete(NODE.path, -1)] == rig.kazoo.sent
+
+
+def test_no_interrupt_can_leave_the_lock_taken(rig, monkeypatch):
+    """`Condition.__enter__` is Python: Ctrl-C can strike when it has the lock, and before the `with` knows of it."""
+
+    def struck(condition):
+        pytest.fail("a condition was entered itself")
+
+    monkeypatch.setattr(threading.Condition, "__enter__", struck)
+    rig.janitor.delete(NODE, rig.told.append)
+    rig.janitor.sweep()
+    rig.kazoo.answer(True)
+
+    assert [True] == rig.told
+    assert rig.janitor.wait_idle(0.0)

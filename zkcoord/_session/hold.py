@@ -71,7 +71,9 @@ class Hold:
         self._lease = lease
         self._watchman = watchman
         self._state = HoldState()
-        self._changed = threading.Condition()
+        # Entered itself, never by the condition, whose Python code an interrupt could leave with the lock taken.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._on_lost: dict[object, Callable[[LossReason], None]] = {}
         self._on_revoke: dict[object, Callable[[], None]] = {}
         self._is_asked = False
@@ -106,7 +108,7 @@ class Hold:
 
     def lose(self, reason: LossReason) -> bool:
         """End it as lost and tell everybody; False if it was over already."""
-        with self._changed:
+        with self._lock:
             if self._is_asked and reason is LossReason.DELETED:
                 reason = LossReason.REVOKED
             if not self._state.lose(reason):
@@ -141,7 +143,7 @@ class Hold:
         """
         if self.loss() is not None:
             return False
-        with self._changed:
+        with self._lock:
             if not self._state.release():
                 return False
             self._on_lost.clear()
@@ -155,7 +157,7 @@ class Hold:
     def wait_lost(self, timeout_s: float | None) -> bool:
         """Wait until it is lost, or released, or the time is up; whether it is lost."""
         give_up = None if timeout_s is None else self._watchman.now() + timeout_s
-        with self._changed:
+        with self._lock:
             while not self._state.is_over:
                 now = self._watchman.now()
                 left = self.deadline - now if give_up is None else min(self.deadline, give_up) - now
@@ -168,7 +170,7 @@ class Hold:
         """Have `callback` told once, by whoever notices; at once if it is lost already. Returns how to undo it."""
         key = object()
         reason = self.loss()
-        with self._changed:
+        with self._lock:
             if self._state.lost is None:
                 if not self._state.is_released:
                     self._on_lost[key] = callback
@@ -181,7 +183,7 @@ class Hold:
 
     def revoke(self) -> None:
         """Somebody asks for it back: tell whoever wants to know, once. It stays held until its owner acts."""
-        with self._changed:
+        with self._lock:
             if self._is_asked or self._state.is_over:
                 return
             self._is_asked = True
@@ -193,7 +195,7 @@ class Hold:
     def on_revoke(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Have `callback` told once when somebody asks for it back; at once if that was. Returns how to undo it."""
         key = object()
-        with self._changed:
+        with self._lock:
             is_asked = self._is_asked and not self._state.is_over
             if not self._state.is_over:
                 self._on_revoke[key] = callback

@@ -49,7 +49,9 @@ class Janitor:
     def __init__(self, client: KazooClient, requests: Requests) -> None:
         self._client = client
         self._requests = requests
-        self._changed = threading.Condition()
+        # Entered itself, never by the condition, whose Python code an interrupt could leave with the lock taken.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._tasks: dict[_Task, None] = {}
         self._session = 0
         self._connections = 0
@@ -67,7 +69,7 @@ class Janitor:
 
     def up(self, session: int) -> None:
         """Go on with what is open, on a new connection."""
-        with self._changed:
+        with self._lock:
             self._session = session
             self._connections += 1
             tasks = list(self._tasks)
@@ -80,7 +82,7 @@ class Janitor:
 
         Only what was found so twice: the first time it may just be between the two.
         """
-        with self._changed:
+        with self._lock:
             tasks = list(self._tasks)
         for task in tasks:
             if task.is_running and (task.call is None or not self._requests.is_pending(task.call)):
@@ -91,11 +93,11 @@ class Janitor:
 
     def wait_idle(self, timeout_s: float) -> bool:
         """Wait until nothing is left to do; False when the time ran out."""
-        with self._changed:
+        with self._lock:
             return self._changed.wait_for(lambda: not self._tasks, timeout_s)
 
     def _add(self, task: _Task) -> None:
-        with self._changed:
+        with self._lock:
             self._tasks[task] = None
         self._run(task)
 
@@ -103,7 +105,7 @@ class Janitor:
         if task.session not in (0, self._session):
             self._strike(task, False)  # an ephemeral of a session that has ended
             return
-        with self._changed:
+        with self._lock:
             if task.is_running or not self._requests.is_up:
                 return
             task.is_running = True
@@ -148,14 +150,14 @@ class Janitor:
 
     def _postpone(self, task: _Task) -> None:
         """Leave it to the next connection; unless that has come while we were being told that there is none."""
-        with self._changed:
+        with self._lock:
             task.is_running = False
             is_here = task.connection != self._connections
         if is_here:
             self._run(task)
 
     def _strike(self, task: _Task, was_deleted: bool) -> None:
-        with self._changed:
+        with self._lock:
             if task not in self._tasks:
                 return
             del self._tasks[task]

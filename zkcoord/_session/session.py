@@ -147,7 +147,7 @@ class Session:
     def _connect(self, session: int, timeout_s: float, sent: float | None) -> None:
         log.info("session.connected", session=hex(session), timeout_s=timeout_s)
         self.guard.connected(session, timeout_s, sent)
-        with self._connected:
+        with self._lock:  # not the condition itself, whose Python code Ctrl-C could leave with the lock taken
             if self._is_closed:
                 return
             # Together: whoever joins is either told of this connection or finds it up, never both.
@@ -210,7 +210,7 @@ class Session:
     def wait_connected(self, timeout_s: float) -> bool:
         """Wait for a connection; whether there is one."""
         self._start_thread()
-        with self._connected:
+        with self._lock:  # not the condition itself, whose Python code Ctrl-C could leave with the lock taken
             return self._connected.wait_for(lambda: self.requests.is_up, timeout_s)
 
     # --- giving back
