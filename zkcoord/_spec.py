@@ -123,6 +123,7 @@ class AcquireCall:
 
     Attributes:
         coordinator: whose session.
+        session: where.
         spec: what is acquired.
         owner: for whom.
         timeout_s: seconds for everything; None = for ever, 0 = one try.
@@ -138,6 +139,7 @@ class AcquireCall:
     """
 
     coordinator: Coordinator
+    session: Session
     spec: Spec
     owner: Owner
     timeout_s: float | None
@@ -155,7 +157,7 @@ class AcquireCall:
         """Where the registry keeps this call's hold."""
         return self.spec.keys(self.owner.key)
 
-    def undo(self, session: Session) -> None:
+    def undo(self) -> None:
         """Give back whatever this call has got. For a call that ends with an exception; may be called again."""
         for runner in self.runners:
             runner.discard()
@@ -165,7 +167,8 @@ class AcquireCall:
         registry.leave(self.counted)
         for hold in self.won:
             if not hold.grants:
-                session.release(hold)
+                registry.forget(hold)
+                self.session.release(hold)
         registry.settle(self.keys, None, self)
 
     @property

@@ -191,6 +191,9 @@ class FaultProxy:
             self._call(self._shut_down)
             self._thread.join(CALL_TIMEOUT_S)
             assert not self._thread.is_alive(), "the proxy's thread did not end"
+            # Only now: the call that ended the loop may still have been about to wake it.
+            self._wake_receiver.close()
+            self._wake_sender.close()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -360,8 +363,6 @@ class FaultProxy:
                 self._calls.popleft()()
             for link in list(self._links):
                 self._advance(link)
-        self._wake_receiver.close()
-        self._wake_sender.close()
         self._selector.close()
 
     def _pause_s(self) -> float | None:

@@ -60,6 +60,7 @@ class Waiter:
 def call(coordinator=Somewhere, timeout=5.0, is_none_if_busy=False):
     return AcquireCall(
         coordinator,
+        None,
         spec(),
         current_thread_owner(),
         timeout,

@@ -38,6 +38,7 @@ class Held:
         self.nodes = nodes
         self.keys = ()
         self.grants = 1
+        self.is_over = False
 
     def loss(self):
         return None
@@ -62,7 +63,7 @@ class Place(Somewhere):
 
 
 def call(spec, coordinator=None, **more):
-    return AcquireCall(coordinator or Place(), spec, ME, 5.0, lambda: "u", set(), **more)
+    return AcquireCall(coordinator or Place(), None, spec, ME, 5.0, lambda: "u", set(), **more)
 
 
 def rw(path="/a", **changes):

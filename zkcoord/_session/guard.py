@@ -9,6 +9,7 @@ its proof. Both take the place of kazoo's pings, so the guard also notices a ser
 `tick` decides and sends, given the time; a thread calls it when it says. Nothing here blocks.
 """
 
+import contextlib
 import heapq
 import threading
 from collections import OrderedDict, deque
@@ -95,6 +96,11 @@ class Guard:
         self._is_beating = False
         self._wakes_at = float("-inf")
         self._swept = float("-inf")
+        #: Clean-ups that a user's thread has begun, and takes off when they are done. What stays here for a heartbeat
+        #: was interrupted. Whoever begins one appends it first of all, in one call that Ctrl-C cannot divide.
+        self.unfinished: deque[Callable[[], object]] = deque()
+        self._queued: object = None
+        self._suspects: set[Callable[[], object]] = set()
 
     # --- the session
 
@@ -243,7 +249,21 @@ class Guard:
             unfinished = [hold for hold in self._holds if hold.is_over]
         for hold in unfinished:
             self.ended(hold)
+        begun = set(self.unfinished)
+        for clean_up in begun & self._suspects:  # at the first look it may be under way
+            clean_up()
+            self.finished(clean_up)
+        self._suspects = begun
+        stuck, self._queued = self._queued, kazoo_private.next_request(self._client)
+        if stuck is not None and stuck is self._queued:
+            # Ctrl-C has come between a request and its wake-up byte, and all behind it would be one byte late for ever.
+            kazoo_private.wake(self._client)
         self._janitor.sweep()
+
+    def finished(self, clean_up: Callable[[], object]) -> None:
+        """Take a clean-up off that is done, unless that was done already."""
+        with contextlib.suppress(ValueError):
+            self.unfinished.remove(clean_up)
 
     def lose_all(self, reason: LossReason) -> list[Hold]:
         """End every hold, as on close; returns them."""

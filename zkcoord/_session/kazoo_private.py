@@ -35,12 +35,21 @@ def enqueue(client: KazooClient, request: Any, sink: AnswerSink) -> bool:
     Hand a request to the connection thread without ever blocking.
 
     Returns:
-        False when the wake-up byte could not be sent: call `wake` from a thread that may block.
+        False when the wake-up byte could not be sent: call `wake` later.
     """
     client._queue.append((request, sink))
+    return wake(client)
+
+
+def wake(client: KazooClient) -> bool:
+    """
+    Send one wake-up byte, without ever blocking; False when there was no room for it.
+
+    kazoo sends one request per byte; a byte without a request does no harm.
+    """
     wake_socket = client._connection._write_sock
     if wake_socket is None:
-        return True  # closed meanwhile; the state listener settles the request
+        return True  # closed meanwhile; the state listener settles the requests
     try:
         wake_socket.send(b"\0", getattr(socket, "MSG_DONTWAIT", 0))
     except BlockingIOError:
@@ -50,14 +59,12 @@ def enqueue(client: KazooClient, request: Any, sink: AnswerSink) -> bool:
     return True
 
 
-def wake(client: KazooClient) -> None:
-    """Send one wake-up byte, blocking until there is room."""
-    wake_socket = client._connection._write_sock
-    if wake_socket is not None:
-        try:
-            wake_socket.send(b"\0")
-        except OSError:
-            return
+def next_request(client: KazooClient) -> object:
+    """Return the request that is to be written next, to be told from others; None when there is none."""
+    try:
+        return client._queue[0]
+    except IndexError:
+        return None
 
 
 def queue_length(client: KazooClient) -> int:
@@ -96,10 +103,11 @@ def is_dead(client: KazooClient) -> bool:
     """
     Whether the connection thread has ended: by an error inside kazoo, a refused authentication, or stop().
 
-    The thread itself is asked, since a client that is just starting has the state of one that has ended.
+    The thread itself is looked for, since a client that is just starting has the state of one that has ended; and not
+    with ``is_alive``, which takes a live thread for ended for ever when Ctrl-C strikes in it (Python 3.11, 3.12).
     """
     routine = client._connection._connection_routine
-    return routine is not None and not routine.is_alive()
+    return routine is not None and routine.ident not in sys._current_frames()
 
 
 def has_ended(client: KazooClient) -> bool:

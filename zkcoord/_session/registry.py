@@ -72,7 +72,7 @@ class Registry:
                     slot.waiting.append(on_settled)
                     return Claim.PENDING
                 hold = slot.hold if slot is not None else None
-                holds.append(hold if hold is not None and hold.loss() is None else None)
+                holds.append(hold if hold is not None and _is_live(hold) else None)
             first = holds[0]
             if first is not None and all(hold is first for hold in holds):
                 first.grants += 1
@@ -103,7 +103,7 @@ class Registry:
                     slot.hold = hold
                 slot.claimant = None
         if begun and hold is not None:
-            hold.on_lost(lambda reason: self._forget(hold))
+            hold.on_lost(lambda reason: self.forget(hold))
         for told in waiting:
             told()
 
@@ -112,7 +112,7 @@ class Registry:
         with self._lock:
             slot = self._slots.get(key)
             hold = slot.hold if slot is not None else None
-            return hold if hold is not None and hold.loss() is None else None
+            return hold if hold is not None and _is_live(hold) else None
 
     def leave(self, claim: list[Hold]) -> Hold | None:
         """
@@ -133,12 +133,17 @@ class Registry:
             del claim[:]
             if hold.grants:
                 return None
-            self._forget(hold)
+            self.forget(hold)
             return hold
 
-    def _forget(self, hold: Hold) -> None:
+    def forget(self, hold: Hold) -> None:
+        """Take a hold off that is over. Again does nothing."""
         with self._lock:
             for key in hold.keys:
                 slot = self._slots.get(key)
                 if slot is not None and slot.hold is hold:
                     del self._slots[key]
+
+
+def _is_live(hold: Hold) -> bool:
+    return hold.loss() is None and not hold.is_over

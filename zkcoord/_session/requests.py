@@ -95,7 +95,7 @@ class Requests:
         clock: the lease's clock.
         on_answer: told of every answer from the server, before its request's own callback: sent, arrived, and whether
             only a leader with a quorum could have given it. Runs on the connection thread.
-        wake_later: told when kazoo's thread has to be woken from a thread that may block.
+        wake_later: told when there was no room for the byte that wakes kazoo's thread: to be tried again.
     """
 
     def __init__(

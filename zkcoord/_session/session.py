@@ -39,6 +39,10 @@ _ATTACH_TRIES = 50
 _CLEAN_POLL_S = 0.05
 
 
+#: Between two tries to wake kazoo's thread while it has as many bytes to read as fit.
+_WAKE_AGAIN_S = 0.02
+
+
 @dataclass(frozen=True, slots=True)
 class ClientEnded:
     """Why a contender was stopped: kazoo's connection thread has ended, or the client was stopped by its user."""
@@ -269,9 +273,8 @@ class Session:
     def _watch_over(self) -> None:
         while not self._is_closed:
             self._kicked.clear()
-            while self._unwoken:
+            while self._unwoken and kazoo_private.wake(self.client):
                 self._unwoken -= 1
-                kazoo_private.wake(self.client)
             try:
                 due = self.guard.tick(clock.now())
             except Exception:
@@ -288,6 +291,8 @@ class Session:
                     if not self._waiting and not self._is_closing:
                         self._has_thread = False  # whoever joins starts another one
                         return
+            if self._unwoken:
+                due = min(due, clock.now() + _WAKE_AGAIN_S)
             if self._is_closing:
                 if self._is_clean():
                     self.close()

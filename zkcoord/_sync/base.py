@@ -1,6 +1,5 @@
 """What every lock for threads does: acquire, try, cancel, show its queue, and be a context manager."""
 
-import contextlib
 import uuid
 from types import TracebackType
 
@@ -24,7 +23,6 @@ from zkcoord.errors import (
     AcquireTimeoutError,
     ConfigError,
     ConnectionLostError,
-    ForeignProcessError,
     NotHeldError,
     QueueConflictError,
 )
@@ -221,26 +219,35 @@ class Lock:
             return into[0]
         except BaseException:
             # An interrupt may strike when the grant is there already; the body will not run, nor anybody give it back.
-            if into:
-                into[0].release()
-                entry = (self._owner_key(), into[0])
-                if entry in self._entered:
-                    self._entered.remove(entry)
+            # Twice, so that a second one inside the first try leaves nothing behind either.
+            try:
+                self._drop(into)
+            except BaseException:
+                self._drop(into)
+                raise
             raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        into: list[Grant] = []
         try:
-            leave(self._entered_here()[1], error)
-        finally:
-            self._drop_entered()
+            into.append(self._entered_here())
+            leave(into[0], error)
+            self._drop(into)
+        except BaseException:
+            try:
+                self._drop(into or self._find_entered())
+            except BaseException:
+                self._drop(into or self._find_entered())
+                raise
+            raise
 
-    def _entered_here(self) -> tuple[str, Grant]:
-        """Return this owner's newest entry of `with`; another owner's only if it is the one open entry there is."""
-        entry = self._find_entered()
-        if entry is not None:
-            return entry
+    def _entered_here(self) -> Grant:
+        """Return this owner's newest grant of a `with`; another owner's only if it is the one open one there is."""
+        grants = self._find_entered()
+        if grants:
+            return grants[0]
         count = len(self._entered)
         why = (
             f"this thread entered no `with`, and {count} grants are open: leave it where it was entered, or name the"
@@ -250,21 +257,19 @@ class Lock:
         )
         raise NotHeldError(self.path, why)
 
-    def _find_entered(self) -> tuple[str, Grant] | None:
+    def _find_entered(self) -> list[Grant]:
         key = self._owner_key()
         entries = tuple(self._entered)
-        own = next((entry for entry in reversed(entries) if entry[0] == key), None)
-        return own or (entries[0] if len(entries) == 1 else None)
+        own = [grant for entered, grant in reversed(entries) if entered == key]
+        return own[:1] or [grant for _, grant in entries if len(entries) == 1]
 
-    def _drop_entered(self) -> None:
-        """Take the newest entry off, and release its grant if an interrupt has kept `leave` from it."""
-        entry = self._find_entered()
-        if entry is not None:
-            with contextlib.suppress(
-                ForeignProcessError
-            ):  # in a forked child: `leave` has said so, or noted it
-                entry[1].release()
-            self._entered.remove(entry)
+    def _drop(self, grants: list[Grant]) -> None:
+        """Take grants off, and give back those that an interrupt has kept from it. May be called again."""
+        for grant in grants:
+            grant._drop()
+            for entry in tuple(self._entered):
+                if entry[1] is grant:
+                    self._entered.remove(entry)
 
     def _acquire(
         self,
@@ -276,11 +281,12 @@ class Lock:
     ) -> Grant | None:
         """Acquire, and put the grant `into` a list as soon as it exists."""
         coordinator = self._coordinator()
-        owner = self._owner()
+        session = coordinator.session()
         ask = AcquireCall(
             coordinator,
+            session,
             self._spec,
-            owner,
+            self._owner(),
             limit_s,
             _new_uuid,
             self._waiting,
@@ -288,16 +294,15 @@ class Lock:
             is_none_if_busy=is_none_if_busy,
             is_upgrade=is_upgrade,
         )
-        session = coordinator.session()
         try:
             hold = acquire(ask, session)
             return None if hold is None else Grant(ask, session, hold, into)
         except BaseException:
-            # Twice, so that a second interrupt inside the first try leaves nothing behind either.
-            try:
-                ask.undo(session)
-            finally:
-                ask.undo(session)
+            session.guard.unfinished.append(
+                ask.undo
+            )  # should an interrupt strike in it, the guard does it again
+            ask.undo()
+            session.guard.finished(ask.undo)
             raise
 
     def _owner(self) -> Owner:

@@ -124,18 +124,27 @@ class Grant:
     def __enter__(self) -> Self:
         try:
             self.check()
-        except GrantLostError:
-            self.release()  # no body will run, nor anybody leave it
+            return self
+        except BaseException:  # no body will run, nor anybody leave it
+            self._session.guard.unfinished.append(self._drop)
+            self._drop()
+            self._session.guard.finished(self._drop)
             raise
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        leave(self, error)
+        try:
+            leave(self, error)
+        except BaseException:
+            self._session.guard.unfinished.append(self._drop)
+            self._drop()
+            self._session.guard.finished(self._drop)
+            raise
 
     def __del__(self) -> None:
-        if not self.is_released and self._pid == os.getpid() and self._hold.loss() is None:
+        is_begun = "_claim" in self.__dict__  # not when Ctrl-C struck at the entry of the constructor
+        if is_begun and not self.is_released and self._pid == os.getpid() and self._hold.loss() is None:
             warnings.warn(
                 f"{self!r} was dropped without release() and stays held", ResourceWarning, stacklevel=2
             )
@@ -301,32 +310,41 @@ class Grant:
             ForeignProcessError: called in a forked child.
         """
         self._check_process()
+        if not self._claim:
+            return False
+        done = Signal()
+        was_there: list[bool] = []
+
+        def deleted(is_first: bool) -> None:
+            was_there.append(is_first)
+            done.set()
+
         try:
-            if not self._claim:
-                return False
             self._was_lost = self._hold.loss() is not None  # those who want to know may be still to be told
             last = self._coordinator.registry.leave(self._claim)
             if last is None:
                 return self._hold.loss() is None
-            done = Signal()
-            was_there: list[bool] = []
-
-            def deleted(is_first: bool) -> None:
-                was_there.append(is_first)
-                done.set()
-
             if not self._session.release(last, deleted):
                 return False
-            if not kazoo_private.is_kazoo_thread(self._session.client, threading.current_thread()):
-                done.wait(
-                    clock.now() + self._coordinator.release_timeout
-                )  # there the answer could not arrive
-            return was_there[0] if was_there else True
         except BaseException:
-            # An interrupt between the last count and the end of the hold.
-            if not self._hold.grants:
-                self._session.release(self._hold)
+            self._session.guard.unfinished.append(
+                self._drop
+            )  # should an interrupt strike in it, the guard does it
+            self._drop()
+            self._session.guard.finished(self._drop)
             raise
+        if not kazoo_private.is_kazoo_thread(self._session.client, threading.current_thread()):
+            done.wait(clock.now() + self._coordinator.release_timeout)  # there the answer could not arrive
+        return was_there[0] if was_there else True
+
+    def _drop(self) -> None:
+        """Give it back, if that is still to be done, without waiting. For zkcoord itself; may be called again."""
+        if self._pid != os.getpid():
+            return
+        self._coordinator.registry.leave(self._claim)
+        if not self._hold.grants:
+            self._coordinator.registry.forget(self._hold)
+            self._session.release(self._hold)
 
     def _check_process(self) -> None:
         process.check(self._pid, f"this Grant of {self.path}")
