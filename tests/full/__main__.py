@@ -53,6 +53,13 @@ RUNS = {
         10_000,
         "acquires and releases, after which everything is as it was",
     ),
+    "simulation": Run(
+        "tests/simulation/test_simulation.py::test_no_schedule_breaks_a_promise",
+        "ZKCOORD_SIMULATION_SEEDS",
+        20_000,
+        200_000,
+        "schedules of the real session and locks on a simulated ensemble, in virtual time",
+    ),
     "hostile": Run(
         "tests/property/test_server_hostile.py::test_memory_stays_bounded_under_masses_of_broken_frames",
         "ZKCOORD_HOSTILE_FRAMES",
@@ -88,7 +95,10 @@ def main(arguments: list[str]) -> int:
             "no:randomly",
         ]
         code = subprocess.run(
-            command, cwd=ROOT, env={**os.environ, run.variable: str(size)}, check=False
+            command,
+            cwd=ROOT,
+            env={**os.environ, run.variable: str(size), "ZKCOORD_FIRST": str(done)},
+            check=False,
         ).returncode
         if code:
             return code

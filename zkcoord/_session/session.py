@@ -73,6 +73,7 @@ class Session:
         tick_s: the ensemble's tickTime in seconds, if known.
         revive: starts the client again if kazoo's connection thread has died while somebody waits; None for a borrowed
             client, which only its user may start.
+        now: the lease's clock.
     """
 
     def __init__(
@@ -81,16 +82,18 @@ class Session:
         name: str,
         tick_s: float | None = None,
         revive: Callable[[], None] | None = None,
+        now: Callable[[], float] = clock.now,
     ) -> None:
         self.client = client
         self._revive = revive
-        self.requests = Requests(client, clock.now, self._answered, self._wake_later)
+        self._now = now
+        self.requests = Requests(client, now, self._answered, self._wake_later)
         self.watches = Watches(client, self.requests)
         self.janitor = Janitor(client, self.requests)
         self.parents = Parents(client, self.requests)
         self.callbacks = Callbacks(name)
         self.guard = Guard(
-            client, clock.now, self.requests, self.watches, self.janitor, tick_s=tick_s, kick=self._kick
+            client, now, self.requests, self.watches, self.janitor, tick_s=tick_s, kick=self._kick
         )
         self._name = name
         self._lock = threading.Lock()
@@ -105,7 +108,7 @@ class Session:
         self._has_thread = False
         _sessions.add(self)
         client.add_listener(self._on_state)
-        kazoo_private.hook_connect(client, clock.now, self._on_connect)
+        kazoo_private.hook_connect(client, now, self._on_connect)
 
     # --- what kazoo says
 
@@ -273,13 +276,7 @@ class Session:
     def _watch_over(self) -> None:
         while not self._is_closed:
             self._kicked.clear()
-            while self._unwoken and kazoo_private.wake(self.client):
-                self._unwoken -= 1
-            try:
-                due = self.guard.tick(clock.now())
-            except Exception:
-                log.exception("guard.failed")
-                due = clock.now() + 0.1
+            due = self.turn()
             if kazoo_private.has_ended(self.client):
                 if self._waiting and self._revive is not None:
                     self._revive()
@@ -291,13 +288,22 @@ class Session:
                     if not self._waiting and not self._is_closing:
                         self._has_thread = False  # whoever joins starts another one
                         return
-            if self._unwoken:
-                due = min(due, clock.now() + _WAKE_AGAIN_S)
             if self._is_closing:
                 if self._is_clean():
                     self.close()
-                due = min(due, clock.now() + _CLEAN_POLL_S)
-            self._kicked.wait(max(0.0, due - clock.now()))
+                due = min(due, self._now() + _CLEAN_POLL_S)
+            self._kicked.wait(max(0.0, due - self._now()))
+
+    def turn(self) -> float:
+        """Do what is due now, as the guard's thread; return when to look again."""
+        while self._unwoken and kazoo_private.wake(self.client):
+            self._unwoken -= 1
+        try:
+            due = self.guard.tick(self._now())
+        except Exception:
+            log.exception("guard.failed")
+            due = self._now() + 0.1
+        return min(due, self._now() + _WAKE_AGAIN_S) if self._unwoken else due
 
     def _kick(self) -> None:
         self._kicked.set()
