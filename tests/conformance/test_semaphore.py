@@ -1,4 +1,4 @@
-"""`ZkSemaphore` on a real server: the limit, weights, order, wake-ups, and the record of the limit."""
+"""`ZkSemaphore` on both servers: the limit, weights, order, wake-ups, and the record of the limit."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ from zkcoord import (
     ZkMultiLock,
     ZkSemaphore,
 )
+
+pytestmark = pytest.mark.servers("embedded", "real")
 
 
 def queued(zk: KazooClient, path: str, count: int) -> None:
@@ -265,6 +267,7 @@ def test_threads_with_mixed_weights_never_exceed_the_limit_and_all_get_their_tur
     assert [] == members(zk, path)
 
 
+@pytest.mark.servers("real")
 def test_processes_with_mixed_weights_never_exceed_the_limit(
     zk: KazooClient, root: str, path: str, run_script: RunScript
 ) -> None:
@@ -296,6 +299,7 @@ def test_processes_with_mixed_weights_never_exceed_the_limit(
     assert [] == members(zk, path)
 
 
+@pytest.mark.servers("real")
 def test_two_hundred_waiters_are_woken_by_those_who_matter_only(
     make_coordinator: MakeCoordinator, proxy: FaultProxy, zk: KazooClient, path: str
 ) -> None:
