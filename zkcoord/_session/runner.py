@@ -326,23 +326,33 @@ class Runner:
     def _send_list(self, prefix: str, place: int) -> None:
         directory, rule = self._places[place]
         path = full_path(self._session.client, directory)
-        limits: list[int | None] = [None]
-
-        def read(reply: tuple[bytes, Any] | None, error: Exception | None) -> None:
-            if reply is not None:
-                limits[0] = decode_limit(reply[0])
+        listed: list[list[str]] = []
 
         def answered(children: list[str] | None, error: Exception | None) -> None:
-            if children is not None:
-                self.post(Listed(prefix, place, children, limits[0]))
+            if isinstance(error, NoNodeError):
+                self.post(Listed(prefix, place, None))
+            elif children is None:
+                self._refused(directory, error)
+            elif rule.weight:
+                listed.append(children)
+            else:
+                self.post(Listed(prefix, place, children))
+
+        def read(reply: tuple[bytes, Any] | None, error: Exception | None) -> None:
+            if not listed:
+                return
+            if reply is not None:
+                self.post(Listed(prefix, place, listed[0], decode_limit(reply[0])))
             elif isinstance(error, NoNodeError):
                 self.post(Listed(prefix, place, None))
             else:
                 self._refused(directory, error)
 
-        if rule.weight:
-            self._session.requests.submit(GetData(path, None), read)
         self._session.requests.submit(GetChildren(path, None), answered)
+        if rule.weight:
+            # Behind the list: those ahead only ever become fewer, so whoever fits by that list fits into this limit
+            # still. The other way round, a shrink between the two would let somebody in by the old one.
+            self._session.requests.submit(GetData(path, None), read)
 
     def _record_limit(self, prefix: str, place: int, limit: int) -> None:
         """Write the limit over data that hold none; whoever is first wins, and the list that follows shows who."""
