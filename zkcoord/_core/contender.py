@@ -274,7 +274,9 @@ class Contender:
             return self._end(CompanionGone())
         if place.rule.weight:
             if place.me not in children:
-                return self._restart()  # perhaps the directory went along, and the record of the limit with it
+                return (
+                    self._restart()
+                )  # perhaps the directory went along, and the record of the limit with it
             place.limit = event.limit
             if event.limit is None and place.rule.limit is not None:
                 return [RecordLimit(self._prefix, event.place, place.rule.limit)]
@@ -346,7 +348,7 @@ class Contender:
         return [List(self._prefix, index), *self._find_others(index)]
 
     def _find_others(self, index: int) -> list[Command]:
-        """Look at our members in the other places, too: they were last seen when those were listed, perhaps long ago."""
+        """Look at our members in the other places, too: they were last seen when those were listed, maybe long ago."""
         finds: list[Command] = []
         for other, place in enumerate(self._places):
             if other != index and place.node is not None and place.is_known:
