@@ -113,3 +113,13 @@ def container_server() -> Iterator[ZooKeeperServer]:
         pytest.skip(str(error))
     yield server
     server.stop()
+
+
+@pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.real)])
+def reaping_hosts(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The connection string of a server of either kind that removes empty containers every few milliseconds."""
+    if request.param == "real":
+        yield request.getfixturevalue("container_server").hosts
+        return
+    with EmbeddedServer(container_check_interval=0.02) as server:
+        yield server.hosts
