@@ -33,8 +33,13 @@ MakeClient = Callable[..., KazooClient]
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if REAL_FIXTURES & set(getattr(item, "fixturenames", ())):
+        is_embedded = isinstance(item, pytest.Function) and "embedded" == _parameter(item, "hosts")
+        if REAL_FIXTURES & set(getattr(item, "fixturenames", ())) and not is_embedded:
             item.add_marker("real")
+
+
+def _parameter(item: pytest.Function, name: str) -> object:
+    return item.callspec.params.get(name) if hasattr(item, "callspec") else None
 
 
 @pytest.fixture(scope="session")

@@ -151,8 +151,8 @@ def holding(members: Mapping[str, ParsedName], limit: int | None) -> frozenset[s
 
     Returns:
         Names: a mutex', latch's and writer's first in the queue; readers with no writer ahead; permits as
-        long as all weights up to theirs fit. After a semaphore was shrunk, holders beyond the new limit count
-        as waiters.
+        long as all weights up to theirs fit, and the oldest in any case. After a semaphore was shrunk, other
+        holders beyond the new limit count as waiters.
     """
     holders = set()
     ahead: dict[str, int] = {}
@@ -167,7 +167,7 @@ def holding(members: Mapping[str, ParsedName], limit: int | None) -> frozenset[s
             first_writer = writer.get(family)
             holds = first_writer is None or (first_writer == key and parsed.dialect == "curator")
         elif parsed.kind == "permit" and limit is not None:
-            holds = before + parsed.weight <= limit
+            holds = not before or before + parsed.weight <= limit
         else:
             holds = before == 0
         if parsed.kind != "read":

@@ -12,6 +12,7 @@ from typing import Any, Final, assert_never
 from kazoo.exceptions import InvalidACLError, NoAuthError
 from kazoo.security import ACL
 
+from zkcoord._core.grant import LossReason
 from zkcoord._core.limits import MAX_PERMITS
 from zkcoord._core.messages import (
     BadLimit,
@@ -136,6 +137,7 @@ class AcquireCall:
         won: the hold that the runner won.
         counted: the hold that counts one grant for this call; its grant takes this list over, and whoever empties it
             gives the count back.
+        beside: this owner's hold of the other side of a read/write lock, as `companion` found it last.
     """
 
     coordinator: Coordinator
@@ -151,6 +153,7 @@ class AcquireCall:
     runners: list[Runner] = field(default_factory=list)
     won: list[Hold] = field(default_factory=list)
     counted: list[Hold] = field(default_factory=list)
+    beside: Hold | None = None
 
     @property
     def keys(self) -> tuple[Key, ...]:
@@ -184,18 +187,30 @@ class AcquireCall:
             UpgradeError: it holds the read lock and asks to wait for the write lock, which would never end.
             AlreadyHeldError: it holds something of another kind that it would wait for itself.
         """
+        self.beside = None
         for path, rule in self.spec.places:
             for marker in sorted(rule.peers - {rule.marker}):
                 hold = self.coordinator.registry.find((path, marker, self.owner.key))
                 if hold is None:
                     continue
                 if marker == self.spec.sibling and (self.spec.is_shared or self.is_upgrade):
+                    self.beside = hold
                     return next(node for node in hold.nodes if node.directory == path)
                 if marker == self.spec.sibling:
                     raise UpgradeError(path)
                 if marker in rule.blockers or self.spec.more:
                     raise AlreadyHeldError(path, "this owner holds its other side; release that first")
         return None
+
+    def is_worth_another(self, outcome: Outcome) -> bool:
+        """Whether it failed for the write grant only that it was to stand beside, which another thread released."""
+        return (
+            outcome == CompanionGone()
+            and not self.is_upgrade
+            and self.beside is not None
+            and self.beside.is_over
+            and self.beside.loss() is None
+        )
 
     def give_up(self, now: float) -> float | None:
         """Return the call's absolute deadline, given when it began; None = never."""
@@ -327,8 +342,13 @@ def refusal(call: AcquireCall, outcome: Outcome, runner: Runner, waited_s: float
         case BadLimit(directory, recorded):
             return _bad_limit(spec, directory, recorded)
         case CompanionGone():
+            hold = call.beside
+            reason = hold.loss() if hold is not None else None
             return GrantLostError(
-                spec.path, 0, "deleted", "the grant that this one was to stand beside is gone"
+                spec.path,
+                hold.token if hold is not None else 0,
+                (reason or LossReason.DELETED).value,
+                "the grant that this one was to stand beside is gone",
             )
         case Won():
             raise AssertionError("a grant is no refusal")

@@ -1,4 +1,9 @@
-"""Fixtures for the conformance tests: coordinators that are closed before the test's znodes are deleted."""
+"""
+Fixtures for the conformance tests: both kinds of server, and coordinators that end before the znodes are deleted.
+
+A test runs on the servers that ``pytest.mark.servers(...)`` names, its own mark before its module's; on a real one only
+if nothing is said. What takes processes of its own, or counts what crosses the wire, needs only one of them.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +18,34 @@ import pytest
 
 from tests.support.zookeeper import NoZooKeeperError, ZooKeeperServer, is_real_required
 from zkcoord import Coordinator
+from zkcoord.server import EmbeddedServer
 
 MakeCoordinator = Callable[..., Coordinator]
 RunScript = Callable[..., str]
 
 ROOT = Path(__file__).parents[2]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    mark = metafunc.definition.get_closest_marker("servers")
+    if mark is not None and "hosts" in metafunc.fixturenames:
+        metafunc.parametrize("hosts", mark.args, indirect=True)
+
+
+@pytest.fixture(scope="session")
+def embedded_server() -> Iterator[EmbeddedServer]:
+    """One embedded server for the whole run."""
+    with EmbeddedServer() as server:
+        yield server
+
+
+@pytest.fixture
+def hosts(request: pytest.FixtureRequest) -> str:
+    """The connection string of the server that the test runs on, "embedded" or "real"."""
+    is_embedded = getattr(request, "param", "real") == "embedded"
+    server = request.getfixturevalue("embedded_server" if is_embedded else "zookeeper")
+    connection: str = server.hosts
+    return connection
 
 
 @pytest.fixture
@@ -39,7 +67,7 @@ def make_coordinator(hosts: str, root: str) -> Iterator[MakeCoordinator]:
 
 @pytest.fixture
 def coordinator(make_coordinator: MakeCoordinator) -> Coordinator:
-    """A coordinator on the real server, with the default ten seconds of session timeout."""
+    """A coordinator on the test's server, with the default ten seconds of session timeout."""
     return make_coordinator()
 
 
@@ -85,3 +113,13 @@ def container_server() -> Iterator[ZooKeeperServer]:
         pytest.skip(str(error))
     yield server
     server.stop()
+
+
+@pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.real)])
+def reaping_hosts(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The connection string of a server of either kind that removes empty containers every few milliseconds."""
+    if request.param == "real":
+        yield request.getfixturevalue("container_server").hosts
+        return
+    with EmbeddedServer(container_check_interval=0.02) as server:
+        yield server.hosts

@@ -6,9 +6,12 @@ import json
 import subprocess
 import sys
 
+import pytest
 from kazoo.client import KazooClient
 
 from tests.conformance.conftest import ROOT
+
+pytestmark = pytest.mark.servers("embedded", "real")
 
 PROCESSES, THREADS, INCREMENTS = 4, 8, 50
 

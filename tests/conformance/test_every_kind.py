@@ -1,4 +1,4 @@
-"""What holds for every kind of lock alike, on a real server."""
+"""What holds for every kind of lock alike, on both servers."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ from zkcoord import (
     ZkReadWriteLock,
     ZkSemaphore,
 )
+
+pytestmark = pytest.mark.servers("embedded", "real")
 
 #: Source of a lock that one owner holds alone, given `path` and `client`; its directories are in DIRECTORIES.
 KINDS = {
@@ -278,6 +280,7 @@ def test_a_named_owner_takes_its_grant_to_another_thread(
     assert is_clean(zk, path)
 
 
+@pytest.mark.servers("real")
 def test_ctrl_c_ends_a_waiter_and_leaves_nothing(
     kind: str, block: Callable[[], Grant], zk: KazooClient, path: str, run_script: RunScript
 ) -> None:

@@ -1,4 +1,4 @@
-"""`ZkLock` and `Grant` on a real server: exclusion, order, re-entry, and what stays behind (nothing)."""
+"""`ZkLock` and `Grant` on both servers: exclusion, order, re-entry, and what stays behind (nothing)."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ from zkcoord import (
     TransactionError,
     ZkLock,
 )
+
+pytestmark = pytest.mark.servers("embedded", "real")
 
 UUID = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
@@ -709,6 +711,7 @@ def test_queue_shows_holder_and_waiters_in_order(
     waiter.result(PATIENCE_S).release()
 
 
+@pytest.mark.servers("real")
 def test_hold_that_waited_long_is_stamped_with_its_beginning(
     make_coordinator: MakeCoordinator, zk: KazooClient, path: str
 ) -> None:

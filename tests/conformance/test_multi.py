@@ -1,4 +1,4 @@
-"""`ZkMultiLock` on a real server: all or nothing, one order on every path, no deadlock."""
+"""`ZkMultiLock` on both servers: all or nothing, one order on every path, no deadlock."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ from zkcoord import (
 )
 from zkcoord._core.messages import Node
 from zkcoord._session.janitor import OnDeleted
+
+pytestmark = pytest.mark.servers("embedded", "real")
 
 
 @pytest.fixture

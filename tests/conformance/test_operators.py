@@ -26,6 +26,8 @@ from zkcoord import (
     ZkSemaphore,
 )
 
+pytestmark = pytest.mark.servers("embedded", "real")
+
 __all__ = ["KINDS", "kind", "make"]
 
 

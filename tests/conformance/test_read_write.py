@@ -1,4 +1,4 @@
-"""`ZkReadWriteLock` on a real server: sharing, order, downgrade and upgrade, beside kazoo's own locks too."""
+"""`ZkReadWriteLock` on both servers: sharing, order, downgrade and upgrade, beside kazoo's own locks too."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ from zkcoord import (
     ZkMultiLock,
     ZkReadWriteLock,
 )
+
+pytestmark = pytest.mark.servers("embedded", "real")
 
 
 def queued(zk: KazooClient, path: str, count: int) -> None:

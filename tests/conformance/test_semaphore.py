@@ -1,4 +1,4 @@
-"""`ZkSemaphore` on a real server: the limit, weights, order, wake-ups, and the record of the limit."""
+"""`ZkSemaphore` on both servers: the limit, weights, order, wake-ups, and the record of the limit."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.conformance.conftest import MakeCoordinator, RunScript
 from tests.support.faults import members
 from tests.support.proxy import FaultProxy, Op
 from tests.support.waiting import PATIENCE_S, in_thread, wait_until
-from tests.support.zookeeper import ZooKeeperServer
 from zkcoord import (
+    AcquireCancelledError,
     ConfigError,
     Coordinator,
     Grant,
@@ -25,6 +25,8 @@ from zkcoord import (
     ZkMultiLock,
     ZkSemaphore,
 )
+
+pytestmark = pytest.mark.servers("embedded", "real")
 
 
 def queued(zk: KazooClient, path: str, count: int) -> None:
@@ -98,8 +100,8 @@ def test_the_limit_is_recorded_in_a_persistent_parent(
     assert 0 == stat.ephemeralOwner
 
 
-def test_the_limit_outlives_the_reaping_of_empty_containers(container_server: ZooKeeperServer) -> None:
-    with Coordinator(container_server.hosts) as coordinator:
+def test_the_limit_outlives_the_reaping_of_empty_containers(reaping_hosts: str) -> None:
+    with Coordinator(reaping_hosts) as coordinator:
         pool = ZkSemaphore("/pools/gpu", permits=4, client=coordinator)
         lock = ZkLock("/locks/gone", client=coordinator)
         pool.acquire().release()
@@ -233,6 +235,71 @@ def test_what_does_not_exist_cannot_be_resized(coordinator: Coordinator, zk: Kaz
     assert None is zk.exists(path)
 
 
+# --- order
+
+
+def test_a_middle_waiter_that_leaves_lets_those_behind_it_in(
+    make_coordinator: MakeCoordinator, zk: KazooClient, path: str
+) -> None:
+    pools = [ZkSemaphore(path, permits=3, client=make_coordinator()) for _ in range(3)]
+    held = pools[0].acquire(permits=2)
+    heavy = in_thread(lambda: pools[1].acquire(permits=3))
+    queued(zk, path, 2)
+    light = [in_thread(pools[2].acquire) for _ in range(2)]
+    queued(zk, path, 4)
+    assert not any(each.done() for each in light)  # a permit is free, and yet they do not overtake
+    pools[1].cancel()
+    with pytest.raises(AcquireCancelledError):
+        heavy.result(PATIENCE_S)
+    wait_until(lambda: 1 == sum(each.done() for each in light))
+    held.release()
+    for each in light:
+        each.result(PATIENCE_S).release()
+
+
+def test_a_middle_holder_that_leaves_lets_the_next_in(
+    make_coordinator: MakeCoordinator, zk: KazooClient, path: str
+) -> None:
+    pool = ZkSemaphore(path, permits=4, client=make_coordinator())
+    held = [pool.acquire(permits=permits) for permits in (1, 2, 1)]
+    other = ZkSemaphore(path, permits=4, client=make_coordinator())
+    first = in_thread(lambda: other.acquire(permits=2))
+    queued(zk, path, 4)
+    second = in_thread(other.acquire)
+    queued(zk, path, 5)
+    held[1].release()
+    grant = first.result(PATIENCE_S)
+    assert not second.done()
+    held[0].release()
+    second.result(PATIENCE_S).release()
+    for each in (grant, held[2]):
+        each.release()
+
+
+def test_who_wants_all_is_not_starved_by_a_stream_of_those_who_want_one(
+    make_coordinator: MakeCoordinator, zk: KazooClient, path: str
+) -> None:
+    granted: list[str] = []
+    is_over = threading.Event()
+    client = make_coordinator()
+
+    def stream() -> None:
+        pool = ZkSemaphore(path, permits=3, client=client)
+        while not is_over.is_set():
+            with pool as grant:
+                granted.append(grant.name)
+
+    streams = [in_thread(stream) for _ in range(6)]
+    wait_until(lambda: len(granted) >= 12)
+    for _ in range(5):
+        with ZkSemaphore(path, permits=3, client=make_coordinator()).acquire(permits=3) as grant:
+            number = grant.name[-10:]
+            assert [] == [name for name in granted if name[-10:] > number]
+    is_over.set()
+    for each in streams:
+        each.result(PATIENCE_S)
+
+
 # --- many
 
 
@@ -265,6 +332,7 @@ def test_threads_with_mixed_weights_never_exceed_the_limit_and_all_get_their_tur
     assert [] == members(zk, path)
 
 
+@pytest.mark.servers("real")
 def test_processes_with_mixed_weights_never_exceed_the_limit(
     zk: KazooClient, root: str, path: str, run_script: RunScript
 ) -> None:
@@ -296,6 +364,7 @@ def test_processes_with_mixed_weights_never_exceed_the_limit(
     assert [] == members(zk, path)
 
 
+@pytest.mark.servers("real")
 def test_two_hundred_waiters_are_woken_by_those_who_matter_only(
     make_coordinator: MakeCoordinator, proxy: FaultProxy, zk: KazooClient, path: str
 ) -> None:

@@ -1,5 +1,5 @@
 """
-zkcoord and Java's Curator on one path: exclusion, hand-over, downgrade and revocation, both ways.
+zkcoord and Java's Curator on one path: exclusion, hand-over, downgrade, names and revocation, both ways.
 
 By default against Debian's Curator 5.4. ``ZKCOORD_CURATOR_JARS`` names other jars, separated like a class path: those
 of 5.5 and later keep a downgraded writer's place, which 5.4 does not (CURATOR-621; only Java's side is concerned).
@@ -7,96 +7,23 @@ of 5.5 and later keep a downgraded writer's place, which 5.4 does not (CURATOR-6
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
+import ipaddress
+import json
+import re
+import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
-from pathlib import Path
+from operator import itemgetter
 
 import pytest
 from kazoo.client import KazooClient
 
-from tests.interop.test_server_java import CURATOR_JARS, FLAGS, JAVA, JAVA_PEERS, TIMEOUT_S, class_path, need
+from tests.interop.conftest import OTHER_JARS, Peer
 from tests.support.faults import members
+from tests.support.turns import HAND_OVERS, check_turns, take_turns
 from tests.support.waiting import PATIENCE_S, in_thread, wait_until
 from zkcoord import AcquireTimeoutError, Coordinator, Grant, QueueConflictError, ZkLock, ZkReadWriteLock
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
-
-HERE = Path(__file__).parent
-OTHER_JARS = os.environ.get("ZKCOORD_CURATOR_JARS", "")
-HAND_OVERS = 200
-
-
-@pytest.fixture(scope="module")
-def java(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The command that runs CuratorPeer, without its argument."""
-    has_curator = bool(OTHER_JARS) or (JAVA / CURATOR_JARS[0]).exists()
-    need(JAVA_PEERS, shutil.which("javac") is not None and has_curator)
-    jars = OTHER_JARS or class_path(CURATOR_JARS)
-    target = tmp_path_factory.mktemp("classes")
-    compile_it = ["javac", "-d", str(target), "-cp", jars, str(HERE / "CuratorPeer.java")]
-    subprocess.run(compile_it, check=True, capture_output=True, timeout=TIMEOUT_S)
-    return ["java", *FLAGS, "-cp", f"{target}{os.pathsep}{jars}", "CuratorPeer"]
-
-
-class Peer:
-    """A Java process that does as it is told."""
-
-    def __init__(self, command: list[str], hosts: str) -> None:
-        self._process = subprocess.Popen(
-            [*command, hosts],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            bufsize=1,
-        )
-        assert "ready" == self._read()
-
-    def tell(self, *words: object) -> str:
-        """Have one command done; returns the answer."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(" ".join(map(str, words)) + "\n")
-        return self._read()
-
-    def start(self, *words: object) -> Future[str]:
-        """Have one command done in the background."""
-        return in_thread(lambda: self.tell(*words))
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        try:
-            self._process.wait(PATIENCE_S)
-        finally:
-            self._process.kill()
-            self._process.wait()
-            assert self._process.stdout is not None
-            self._process.stdout.close()
-
-    def _read(self) -> str:
-        assert self._process.stdout is not None
-        return self._process.stdout.readline().strip()
-
-
-@pytest.fixture
-def make_peer(java: list[str], hosts: str, root: str) -> Iterator[Callable[[], Peer]]:
-    peers: list[Peer] = []
-
-    def make() -> Peer:
-        peers.append(Peer(java, hosts))
-        return peers[-1]
-
-    yield make
-    for peer in peers:
-        peer.close()
-
-
-@pytest.fixture
-def peer(make_peer: Callable[[], Peer]) -> Peer:
-    return make_peer()
 
 
 @pytest.fixture
@@ -105,15 +32,27 @@ def coordinator(hosts: str, root: str) -> Iterator[Coordinator]:
         yield made
 
 
-@pytest.fixture
-def path(root: str) -> str:
-    return f"{root}/lock"
+#: The dialect of ours that takes turns with a recipe of Java's; a LeaderSelector is a mutex on the wire.
+DIALECTS = {"mutex": "curator", "selector": "curator", "latch": "curator-latch"}
+
+MARKERS = {
+    "mutex": "lock-",
+    "latch": "latch-",
+    "selector": "lock-",
+    "write": "__WRIT__",
+    "read": "__READ__",
+}
+UUID = "[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
+
+LABEL = "from Python"
+
+NEWER = "ZKCOORD_CURATOR_JARS does not name the jars of Curator 5.5 or later"
 
 
 def ours(kind: str, path: str, coordinator: Coordinator) -> ZkLock:
-    if kind == "mutex":
-        return ZkLock(path, client=coordinator)
-    side: ZkLock = getattr(ZkReadWriteLock(path, client=coordinator), kind)
+    if kind in DIALECTS:
+        return ZkLock(path, client=coordinator, dialect=DIALECTS[kind], label=LABEL)
+    side: ZkLock = getattr(ZkReadWriteLock(path, client=coordinator, label=LABEL), kind)
     return side
 
 
@@ -125,6 +64,9 @@ def queued(zk: KazooClient, path: str, count: int) -> None:
     ("theirs", "mine", "share"),
     [
         ("mutex", "mutex", False),
+        ("latch", "latch", False),
+        ("selector", "selector", False),
+        ("selector", "mutex", False),
         ("write", "write", False),
         ("write", "read", False),
         ("read", "write", False),
@@ -159,6 +101,29 @@ def test_each_side_keeps_the_other_out_and_hands_over(
     assert "released" == peer.tell("release", theirs, path)
     acquiring.result(PATIENCE_S).release()
     assert [] == members(zk, path)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "mine"),
+    [
+        ("mutex", "mutex"),
+        ("latch", "latch"),
+        ("selector", "selector"),
+        ("write", "write"),
+        ("write", "read"),
+        ("read", "write"),
+    ],
+)
+def test_two_sides_hand_over_in_turns_and_are_never_inside_together(
+    peer: Peer, coordinator: Coordinator, zk: KazooClient, path: str, theirs: str, mine: str
+) -> None:
+    before = time.monotonic_ns()
+    now = int(peer.tell("now"))
+    assert before < now < time.monotonic_ns(), "the two sides' histories are on different clocks"
+    turning = peer.turns(theirs, path, HAND_OVERS)
+    history = take_turns(zk, path, "python", ours(mine, path, coordinator))
+    check_turns([*history, *peer.history(turning)])
+    queued(zk, path, 0)  # a latch is deleted in the background
 
 
 @pytest.mark.parametrize("kind", ["mutex", "write"])
@@ -202,47 +167,75 @@ def test_our_downgrade_keeps_javas_waiting_writer_out_and_lets_its_readers_in(
     writer.tell("release", "write", path)
 
 
-@pytest.mark.xfail(
-    not OTHER_JARS,
-    reason="Curator 5.4 gives a downgraded reader a later number than the waiting writer (CURATOR-621)",
-    strict=True,
-)
-def test_javas_downgrade_keeps_our_waiting_writer_out(
-    peer: Peer, coordinator: Coordinator, zk: KazooClient, path: str
-) -> None:
+def javas_downgrade_keeps_our_waiting_writer_out(
+    peer: Peer, lock: ZkLock, zk: KazooClient, path: str
+) -> bool:
     assert "true" == peer.tell("acquire", "write", path, 10_000)
-    lock = ours("write", path, coordinator)
-    waiting = in_thread(lambda: lock.acquire(timeout=3.0))
+    waiting = in_thread(lambda: lock.acquire(timeout=1.0))
     queued(zk, path, 2)
     assert "true" == peer.tell("acquire", "read", path, 10_000)
     peer.tell("release", "write", path)
-    try:
-        with pytest.raises(AcquireTimeoutError):
-            waiting.result(PATIENCE_S)
-    finally:
-        if waiting.exception(PATIENCE_S) is None:
-            waiting.result().release()
-        peer.tell("release", "read", path)
+    is_kept_out = isinstance(waiting.exception(PATIENCE_S), AcquireTimeoutError)
+    if not is_kept_out:
+        waiting.result().release()
+    peer.tell("release", "read", path)
+    return is_kept_out
 
 
-def test_a_golden_layout_of_a_newer_javas_downgrade_is_understood(
-    coordinator: Coordinator, zk: KazooClient, path: str
+@pytest.mark.skipif(bool(OTHER_JARS), reason="ZKCOORD_CURATOR_JARS names other jars than Debian's 5.4")
+@pytest.mark.xfail(
+    reason="Curator 5.4 gives a downgraded reader a later number than the waiting writer (CURATOR-621)",
+    strict=True,
+)
+def test_downgrade_of_curator_5_4_keeps_our_waiting_writer_out(
+    peer: Peer, coordinator: Coordinator, zk: KazooClient, path: str
 ) -> None:
-    """As Curator 5.9 writes it: the read member has the writer's suffix and is not sequential."""
-    zk.ensure_path(path)
-    head = f"{path}/_c_0dbbd021-f728-4d7e-ad50-0365de06bc3f-__WRIT__"
-    write = zk.create(head, b"127.0.0.1", ephemeral=True, sequence=True)
-    read = f"{path}/_c_181e9664-7c8a-4d4a-94ae-0dc069605fac-__READ__{write[-10:]}"
-    zk.create(read, b"127.0.0.1", ephemeral=True)
-    rw = ZkReadWriteLock(path, client=coordinator)
-    writing = in_thread(rw.write.acquire)
-    queued(zk, path, 3)
-    zk.delete(write)
-    with pytest.raises(AcquireTimeoutError):
-        rw.write.acquire(timeout=0.3)
-    assert not writing.done()
-    zk.delete(read)
-    writing.result(PATIENCE_S).release()
+    assert javas_downgrade_keeps_our_waiting_writer_out(peer, ours("write", path, coordinator), zk, path)
+
+
+@pytest.mark.skipif(not OTHER_JARS, reason=NEWER)
+def test_downgrade_of_a_newer_curator_keeps_our_waiting_writer_out(
+    peer: Peer, coordinator: Coordinator, zk: KazooClient, path: str
+) -> None:
+    assert javas_downgrade_keeps_our_waiting_writer_out(peer, ours("write", path, coordinator), zk, path)
+
+
+@pytest.mark.skipif(not OTHER_JARS, reason=NEWER)
+def test_names_of_a_newer_curators_downgrade_are_those_of_the_transcript(
+    peer: Peer, zk: KazooClient, path: str
+) -> None:
+    for kind in ("write", "read"):
+        assert "true" == peer.tell("acquire", kind, path, 10_000)
+    assert ["__READ__0000000000", "__WRIT__0000000000"] == sorted(name[-18:] for name in members(zk, path))
+    for kind in ("write", "read"):
+        peer.tell("release", kind, path)
+
+
+@pytest.mark.parametrize("kind", MARKERS)
+def test_names_are_the_same_on_both_sides_and_each_side_reads_the_others_data(
+    peer: Peer, coordinator: Coordinator, zk: KazooClient, path: str, kind: str
+) -> None:
+    assert "true" == peer.tell("acquire", kind, path, 10_000)
+    lock = ours(kind, path, coordinator)
+    acquiring = in_thread(lock.acquire)  # a reader shares; everybody else waits
+    queued(zk, path, 2)
+    theirs, mine = members(zk, path)
+    for number, name in enumerate((theirs, mine)):
+        assert re.fullmatch(f"_c_{UUID}-{MARKERS[kind]}000000000{number}", name)
+    is_named = kind in ("latch", "selector")
+    first, second = lock.queue()
+    assert (True, kind == "read", LABEL) == (first.holds, second.holds, second.label)
+    if is_named:
+        assert (peer.name, None) == (first.label, first.host)
+    else:
+        address = ipaddress.ip_address(zk.get(f"{path}/{theirs}")[0].decode())
+        assert (None, str(address)) == (first.label, first.host)
+    ourselves = zk.get(f"{path}/{mine}")[0].decode()
+    assert (1, LABEL) == itemgetter("v", "label")(json.loads(ourselves))
+    participants = f"{peer.name}*, {ourselves}" if is_named else f"{path}/{theirs}, {path}/{mine}"
+    assert f"[{participants}]" == peer.tell("participants", kind, path)
+    peer.tell("release", kind, path)
+    acquiring.result(PATIENCE_S).release()
 
 
 @pytest.mark.parametrize("kind", ["mutex", "write", "read"])

@@ -137,7 +137,7 @@ class Client:
             case Abandon(place, prefix, node):
                 self.abandoned.append(command)
                 if node is not None:
-                    self.tracked.pop(node.name, None)
+                    self.tracked.pop(node.path, None)
                 self.clean(self.directories[place], prefix if node is None else node.name)
             case Finish(outcome):
                 self.outcomes.append(outcome)
@@ -227,7 +227,7 @@ class Client:
                     self.open_deletes.remove(what)
             case event:
                 for node in getattr(event, "nodes", None) or filter(None, [getattr(event, "node", None)]):
-                    self.tracked[node.name] = node
+                    self.tracked[node.path] = node
                 self.tell(event)
 
     def next_event(self):
@@ -250,13 +250,15 @@ class Client:
 
     def missing(self):
         """An own member of which the next heartbeat will say that it is gone."""
-        present = {name for members in self.world.server.directories.values() for name in members}
-        return next((name for name in self.tracked if name not in present), None)
+        present = self.world.server.directories
+        return next(
+            (node for node in self.tracked.values() if node.name not in present.get(node.directory, ())), None
+        )
 
     def heartbeat(self):
-        name = self.missing()
-        del self.tracked[name]
-        self.tell(OwnGone(name))
+        node = self.missing()
+        del self.tracked[node.path]
+        self.tell(OwnGone(node.name))
 
     def disconnect(self):
         self.is_up = False

@@ -606,10 +606,25 @@ def test_several_places_wait_for_one_blocker_after_the_other():
     it.handle(Listed(P1, 0, [other(2), BOTH[0].name]))
 
     assert [Watch(0, other(2))] == it.handle(Listed(P1, 1, [other(3), BOTH[1].name]))
-    assert [List(P1, 0)] == it.handle(Fired(0, other(2), True))
+    assert [List(P1, 0), Find(1, BOTH[1].name)] == it.handle(Fired(0, other(2), True))
+    it.handle(Found(1, BOTH[1].name, BOTH[1]))
     assert [Watch(1, other(3))] == it.handle(Listed(P1, 0, [BOTH[0].name]))
-    assert [List(P1, 1)] == it.handle(Watched(1, other(3), False))
-    assert [Confirm(P1)] == it.handle(Listed(P1, 1, [BOTH[1].name]))
+    assert [List(P1, 1), Find(0, BOTH[0].name)] == it.handle(Watched(1, other(3), False))
+    assert [] == it.handle(Listed(P1, 1, [BOTH[1].name]))
+    assert [Confirm(P1)] == it.handle(Found(0, BOTH[0].name, BOTH[0]))
+
+
+def test_a_member_deleted_while_another_place_was_waited_for_is_no_grant():
+    it = both_queued()
+    it.handle(Listed(P1, 0, [BOTH[0].name]))
+    it.handle(Listed(P1, 1, [other(3), BOTH[1].name]))
+    it.handle(Fired(1, other(3), True))
+    it.handle(Listed(P1, 1, [BOTH[1].name]))
+
+    commands = it.handle(Found(0, BOTH[0].name, None))
+
+    assert Create(P2) == commands[-1]
+    assert {Abandon(1, P1, BOTH[1])} == {each for each in commands if getattr(each, "place", 0) == 1}
 
 
 def test_a_conflict_in_the_second_place_names_it():

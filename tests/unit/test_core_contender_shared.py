@@ -278,6 +278,14 @@ def test_a_limit_that_nobody_has_recorded_is_recorded_and_listed_again():
     assert [Confirm(P1)] == it.handle(Listed(P1, 0, [MINE.name], 2))
 
 
+@pytest.mark.parametrize("children", [None, [], [permit(6)]])
+@pytest.mark.parametrize("limit", [2, None])
+def test_a_directory_that_was_deleted_took_member_and_limit_along_so_it_begins_again(limit, children):
+    it = created(limit)
+
+    assert [Abandon(0, P1, MINE), Create(P2), List(P2, 0)] == it.handle(Listed(P1, 0, children, None))
+
+
 @pytest.mark.parametrize(
     ("limit", "weight", "recorded"), [(2, 1, 3), (3, 1, 2), (None, 3, 2), (None, 1, None), (2, 1, 0)]
 )

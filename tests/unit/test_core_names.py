@@ -45,7 +45,7 @@ def test_members_of_every_library_are_taken_apart(name, parsed):
         "lock--00000005",
         "__read__0000000001",
         "permit0-0000000001",
-        "permit1234567890-0000000001",
+        "permit12345678901-0000000001",
         "permitx-0000000001",
     ],
 )

@@ -166,7 +166,7 @@ def test_a_number_past_the_counters_end_or_another_kind_is_a_conflict_and_the_re
         ([p(1), p(2, 4), p(3)], 4, 3),
         ([p(2, 4), p(1)], 4, 3),
         ([p(1, 4)], 4, 0),
-        ([p(1, 4), p(2)], 2, 2),
+        ([p(1, 4), p(2)], 2, 0),  # it was there before a shrink
         ([p(1), "config"], 2, 1),
     ],
 )

@@ -27,6 +27,7 @@ Three rules keep it small:
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from enum import Enum, auto
 from typing import assert_never
 
@@ -272,6 +273,10 @@ class Contender:
         if self._companion is not None and self._companion.name not in children:
             return self._end(CompanionGone())
         if place.rule.weight:
+            if place.me not in children:
+                return (
+                    self._restart()
+                )  # perhaps the directory went along, and the record of the limit with it
             place.limit = event.limit
             if event.limit is None and place.rule.limit is not None:
                 return [RecordLimit(self._prefix, event.place, place.rule.limit)]
@@ -313,7 +318,7 @@ class Contender:
             return self._restart()
         if place.is_known:
             return []
-        place.node = event.node  # a transaction's member, whose stat was not in its answer
+        place.node = event.node  # a transaction's member, whose stat was not in its answer; or seen again
         return self._advance()
 
     def _watched(self, event: Watched) -> list[Command]:
@@ -340,7 +345,16 @@ class Contender:
         if self._places[index].decision is None:
             return []  # a list is under way; it was sent after what this tells, so it will show it
         self._places[index].decision = None
-        return [List(self._prefix, index)]
+        return [List(self._prefix, index), *self._find_others(index)]
+
+    def _find_others(self, index: int) -> list[Command]:
+        """Look at our members in the other places, too: they were last seen when those were listed, maybe long ago."""
+        finds: list[Command] = []
+        for other, place in enumerate(self._places):
+            if other != index and place.node is not None and place.is_known:
+                place.node = replace(place.node, czxid=0)
+                finds.append(Find(other, place.me))
+        return finds
 
     def _confirmed(self, event: Confirmed) -> list[Command]:
         if event.prefix != self._prefix or self.phase is not Phase.CONFIRMING:

@@ -16,7 +16,7 @@ MAX_SEQUENCE = 2**31 - 1
 SEQUENCE_HEADROOM = 1_000_000
 
 _MEMBER = re.compile(
-    r"(?P<marker>lock-|latch-|__lock__|__rlock__|__READ__|__WRIT__|permit(?P<weight>[1-9][0-9]{0,8})?-)"
+    r"(?P<marker>lock-|latch-|__lock__|__rlock__|__READ__|__WRIT__|permit(?P<weight>[1-9][0-9]{0,9})?-)"
     r"(?P<sequence>[0-9]{10}|-[0-9]{9,10})\Z",
     re.ASCII,
 )

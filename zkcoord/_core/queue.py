@@ -141,14 +141,18 @@ def decide_permits(children: Iterable[str], me: str, rule: Rule, limit: int) -> 
 
 
 def free_permits(children: Iterable[str], limit: int) -> int:
-    """Return how many of a semaphore's permits nobody holds; those behind the first who must wait hold none."""
+    """
+    Return how many of a semaphore's permits nobody holds; those behind the first who must wait hold none.
+
+    The oldest member holds in any case: with more than there are now, it was there before a shrink.
+    """
     queue = sorted((name[-_DIGITS:], parsed.weight) for name in children if (parsed := parse(name)))
     taken = 0
     for _, weight in queue:
-        if taken + weight > limit:
+        if taken and taken + weight > limit:
             break
         taken += weight
-    return limit - taken
+    return max(0, limit - taken)
 
 
 def is_busy(children: Iterable[str], rule: Rule) -> bool:

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, assert_never
 
-from kazoo.exceptions import BadVersionError, NoNodeError, RolledBackError, RuntimeInconsistency
+from kazoo.exceptions import NoNodeError, RolledBackError, RuntimeInconsistency
 from kazoo.protocol.serialization import Create as CreateRequest
-from kazoo.protocol.serialization import Create2, Exists, GetChildren, GetData, SetData, Transaction
+from kazoo.protocol.serialization import Create2, Exists, GetChildren, GetData, Transaction
 from kazoo.protocol.serialization import Sync as SyncRequest
 from kazoo.security import ACL
 
@@ -52,6 +52,7 @@ from zkcoord._core.messages import (
 from zkcoord._core.names import Rule, sibling_prefix
 from zkcoord._session.hold import Hold
 from zkcoord._session.identity import Owner, describe, encode, is_same_owner, with_held_since
+from zkcoord._session.limit import record_limit
 from zkcoord._session.log import get_logger
 from zkcoord._session.requests import Call, LinkLostError
 from zkcoord._session.session import Session, is_held_here
@@ -326,45 +327,49 @@ class Runner:
     def _send_list(self, prefix: str, place: int) -> None:
         directory, rule = self._places[place]
         path = full_path(self._session.client, directory)
-        limits: list[int | None] = [None]
-
-        def read(reply: tuple[bytes, Any] | None, error: Exception | None) -> None:
-            if reply is not None:
-                limits[0] = decode_limit(reply[0])
+        listed: list[list[str]] = []
 
         def answered(children: list[str] | None, error: Exception | None) -> None:
-            if children is not None:
-                self.post(Listed(prefix, place, children, limits[0]))
+            if isinstance(error, NoNodeError):
+                self.post(Listed(prefix, place, None))
+            elif children is None:
+                self._refused(directory, error)
+            elif rule.weight:
+                listed.append(children)
+            else:
+                self.post(Listed(prefix, place, children))
+
+        def read(reply: tuple[bytes, Any] | None, error: Exception | None) -> None:
+            if not listed:
+                return
+            if reply is not None:
+                self.post(Listed(prefix, place, listed[0], decode_limit(reply[0])))
             elif isinstance(error, NoNodeError):
                 self.post(Listed(prefix, place, None))
             else:
                 self._refused(directory, error)
 
-        if rule.weight:
-            self._session.requests.submit(GetData(path, None), read)
         self._session.requests.submit(GetChildren(path, None), answered)
+        if rule.weight:
+            # Behind the list: those ahead only ever become fewer, so whoever fits by that list fits into this limit
+            # still. The other way round, a shrink between the two would let somebody in by the old one.
+            self._session.requests.submit(GetData(path, None), read)
 
     def _record_limit(self, prefix: str, place: int, limit: int) -> None:
-        """Write the limit over data that hold none; whoever is first wins, and the list that follows shows who."""
         directory, _ = self._places[place]
-        path = full_path(self._session.client, directory)
+        client = self._session.client
 
-        def written(stat: Any, error: Exception | None) -> None:
-            if error is None or isinstance(error, BadVersionError | NoNodeError):
-                self._send_list(prefix, place)
-            else:
+        def recorded(is_replaced: bool, error: Exception | None) -> None:
+            if error is not None:
                 self._refused(directory, error)
-
-        def read(reply: tuple[bytes, Any] | None, error: Exception | None) -> None:
-            if reply is not None and decode_limit(reply[0]) is None:
-                request = SetData(path, encode_limit(limit), reply[1].version)
-                self._session.requests.submit(request, written, is_confirmed=True)
-            elif error is None or isinstance(error, NoNodeError):
-                self._send_list(prefix, place)
+            elif is_replaced:
+                self.post(Listed(prefix, place, ()))  # our member went along: it begins again
             else:
-                self._refused(directory, error)
+                self._send_list(prefix, place)
 
-        self._session.requests.submit(GetData(path, None), read)
+        head = f"{directory}/{prefix}"
+        mine = [full_path(client, path) for path in self._created if path.startswith(head)]
+        record_limit(self._session.requests, full_path(client, directory), mine, limit, recorded)
 
     def _send_find(self, place: int, name: str) -> None:
         directory, _ = self._places[place]

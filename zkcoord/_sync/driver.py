@@ -156,6 +156,8 @@ def _contend(
     outcome = outcomes[0] if outcomes else Stopped(TimedOut.TIMED_OUT, runner.position)
     if isinstance(outcome, Won):
         return ask.won[0]
+    if ask.is_worth_another(outcome):
+        return _contend(ask, session, ask.companion(), started, give_up)
     error = refusal(ask, outcome, runner, clock.now() - started)
     if error is not None:
         raise error

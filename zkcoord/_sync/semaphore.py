@@ -107,6 +107,8 @@ class ZkSemaphore(Lock):
         Record another limit. Growth wakes waiters; a shrink takes nothing back from those who hold.
 
         Objects made with the old number raise `LimitMismatchError` from then on; ``permits=None`` follows the record.
+        Nothing tells holders that a shrunken limit leaves no room for from waiters: `queue`, `available`, `revoke` and
+        `break_holder` take them for waiters until enough have left. To end them, do so before the shrink.
 
         Args:
             permits: the new limit.
