@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from zkcoord._core.grant import Status
     from zkcoord._core.paths import quote, unquote
     from zkcoord._default import configure
+    from zkcoord._locked import locked
     from zkcoord._spec import DEFAULT
     from zkcoord._sync.grants import Grant
     from zkcoord._sync.locks import ZkLock
@@ -61,6 +62,7 @@ __all__ = [
     "ZkReadWriteLock",
     "ZkSemaphore",
     "configure",
+    "locked",
     "quote",
     "unquote",
 ]

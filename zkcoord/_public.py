@@ -3,6 +3,7 @@
 from zkcoord._core.grant import Status
 from zkcoord._core.paths import quote, unquote
 from zkcoord._default import configure
+from zkcoord._locked import locked
 from zkcoord._spec import DEFAULT
 from zkcoord._sync.grants import Grant
 from zkcoord._sync.locks import ZkLock
@@ -53,6 +54,7 @@ __all__ = [
     "ZkReadWriteLock",
     "ZkSemaphore",
     "configure",
+    "locked",
     "quote",
     "unquote",
 ]
