@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 import uuid
+from importlib import metadata
 
 import pytest
 from kazoo.security import make_digest_acl
@@ -252,6 +253,12 @@ def test_wrong_use_exits_with_64_and_says_why(capsys, monkeypatch, arguments):
     captured = capsys.readouterr()
     assert captured.err
     assert "Traceback" not in captured.err
+
+
+def test_version_is_that_of_the_package(capsys):
+    assert exit_codes.OK == run(["--version"])
+
+    assert f"zkcoord {metadata.version('zkcoord')}\n" == capsys.readouterr().out
 
 
 def test_bad_paths_are_refused(zkcoord):

@@ -20,6 +20,7 @@ from zkcoord.errors import ConfigError, ZkCoordError
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="zkcoord", prog_name="zkcoord", message="%(prog)s %(version)s")
 @common_options
 @click.pass_context
 def cli(context: click.Context) -> None:
