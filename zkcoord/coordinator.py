@@ -390,12 +390,16 @@ def check_acl(acl: object) -> tuple[ACL, ...]:
     Check an ``acl=`` argument, which kazoo would only look at on its connection thread, and end it.
 
     Raises:
-        ConfigError: not a sequence of kazoo's `ACL`.
+        ConfigError: not a sequence of kazoo's `ACL`, or an empty one.
     """
     if not isinstance(acl, Sequence) or not all(
         isinstance(entry, ACL) and isinstance(entry.perms, int) for entry in acl
     ):
         raise ConfigError(f"acl must be a list of kazoo.security.ACL, from make_acl(), not {acl!r:.80}")
+    if not acl:
+        raise ConfigError(
+            "acl is empty: give None for the default, or kazoo.security.OPEN_ACL_UNSAFE to let everybody in"
+        )
     return tuple(acl)
 
 
