@@ -159,8 +159,18 @@ def test_missing_path_is_an_empty_queue_and_is_not_created(zkcoord, zk, root):
     code, out, err = zkcoord("holders", f"{root}/none")
 
     assert (exit_codes.OK, "") == (code, out)
-    assert f"nobody holds or waits for {root}/none" in err
+    assert f"nobody holds or waits for {root}/none: there is no such path now\n" == err
+    code, out, err = zkcoord("locks", f"{root}/none")
+    assert (exit_codes.OK, "") == (code, out)
+    assert f"no locks under {root}/none: there is no such path now\n" == err
     assert zk.exists(root) is None
+
+
+def test_path_without_locks_is_not_said_to_be_missing(zkcoord, zk, root):
+    zk.create(f"{root}/idle", b"", makepath=True)
+
+    assert f"nobody holds or waits for {root}/idle\n" == zkcoord("holders", f"{root}/idle")[2]
+    assert f"no locks under {root}\n" == zkcoord("locks", root)[2]
 
 
 def test_paths_count_from_the_chroot(zkcoord, zk, hosts, root):
