@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
+from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
@@ -45,6 +46,16 @@ def dialect(request: pytest.FixtureRequest) -> str:
 def rw(coordinator: Coordinator, path: str, dialect: str) -> ZkReadWriteLock:
     """A lock whose owner is the calling thread."""
     return ZkReadWriteLock(path, client=coordinator, dialect=dialect)
+
+
+def test_asking_the_whole_lock_says_which_sides_there_are(rw: ZkReadWriteLock) -> None:
+    whole: Any = rw
+    for name in ("acquire", "try_acquire", "queue", "revoke"):
+        with pytest.raises(AttributeError, match=rf"call \.read\.{name}\(\) or \.write\.{name}\(\)"):
+            getattr(whole, name)
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+        _ = whole.nonsense
+    assert not hasattr(whole, "__enter__")
 
 
 # --- sharing and order
