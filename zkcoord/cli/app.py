@@ -14,7 +14,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 from zkcoord import queues
 from zkcoord.cli import exit_codes, render, views
 from zkcoord.cli.connect import connected
-from zkcoord.cli.demo_command import demo
+from zkcoord.cli.demo_command import Terminated, demo
 from zkcoord.cli.options import DEFAULT_HOSTS, Settings, common_options
 from zkcoord.cli.serve_command import serve
 from zkcoord.errors import ConfigError, ZkCoordError
@@ -120,6 +120,8 @@ def run(arguments: Sequence[str]) -> int:
         return exit_codes.USAGE
     except (click.Abort, KeyboardInterrupt):
         return exit_codes.INTERRUPTED
+    except Terminated:
+        return exit_codes.TERMINATED
     except BrokenPipeError:
         # The interpreter flushes stdout once more at exit, which would complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
