@@ -378,6 +378,7 @@ def check_hosts(hosts: object) -> str:
         # kazoo takes port 0 for none given, and connects to 2181.
         if (
             not host
+            or any(character.isspace() for character in host)
             or not 0 < port < 65_536
             or f"{host}:0" in hosts.partition("/")[0].replace(" ", "").split(",")
         ):

@@ -252,6 +252,8 @@ def test_unreachable_hosts_are_named_within_the_timeout(zkcoord, silent_server):
         ["locks", "--timeout", "nan"],
         ["locks", "--hosts", "a:b"],
         ["locks", "--hosts", ""],
+        ["locks", "--hosts", "foo bar"],
+        ["locks", "--hosts", "zk1:2181 zk2:2181"],
         ["demo", "--processes", "0"],
     ],
 )
