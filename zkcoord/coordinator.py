@@ -27,6 +27,7 @@ from zkcoord._session.log import KazooLog
 from zkcoord._session.registry import Registry
 from zkcoord._session.runner import Cancelled
 from zkcoord._session.session import Session
+from zkcoord._tls import check_tls
 from zkcoord.errors import ConfigError
 
 #: Where ZooKeeper is looked for when nobody says.
@@ -135,6 +136,15 @@ class Coordinator:
                 raise ConfigError(
                     f"session_timeout must be at most {_MAX_SESSION_TIMEOUT_S} seconds, not {session_timeout!r}"
                 )
+            check_tls(
+                tls=tls,
+                ca=ca,
+                certfile=certfile,
+                keyfile=keyfile,
+                keyfile_password=keyfile_password,
+                verify_certs=verify_certs,
+                check_hostname=check_hostname,
+            )
             self._client = KazooClient(
                 hosts=self.hosts,
                 timeout=timeout_s,
