@@ -77,17 +77,21 @@ class HeldTransaction(AbstractContextManager[Grant, None]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         grant = self._into[0]
-        if error is not None:
-            self._end_badly(error)
-            return
         try:
-            grant.check()
-            self._connection.commit()
-        except BaseException as failure:
-            self._end_badly(failure)
-            raise
-        # Not `leave`: after the commit no error may say that there was none.
-        grant.release()
+            if error is not None:
+                self._end_badly(error)
+                return
+            try:
+                grant.check()
+                self._connection.commit()
+            except BaseException as failure:
+                self._end_badly(failure)
+                raise
+            # Not `leave`: after the commit no error may say that there was none.
+            grant.release()
+        finally:
+            if not grant.is_released:
+                grant.release()  # an interrupt came in between
 
     def __del__(self) -> None:
         if not getattr(self, "_is_entered", True):
