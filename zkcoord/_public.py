@@ -3,7 +3,9 @@
 from zkcoord._core.grant import Status
 from zkcoord._core.paths import quote, unquote
 from zkcoord._default import configure
+from zkcoord._locked import locked
 from zkcoord._spec import DEFAULT
+from zkcoord._sync.commit import hold_until_commit, release_after_commit
 from zkcoord._sync.grants import Grant
 from zkcoord._sync.locks import ZkLock
 from zkcoord._sync.multi import ZkMultiLock
@@ -53,6 +55,9 @@ __all__ = [
     "ZkReadWriteLock",
     "ZkSemaphore",
     "configure",
+    "hold_until_commit",
+    "locked",
     "quote",
+    "release_after_commit",
     "unquote",
 ]

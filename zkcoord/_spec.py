@@ -45,6 +45,7 @@ from zkcoord.errors import (
     SequenceExhaustedError,
     UpgradeError,
     ZkCoordError,
+    how_to_look,
 )
 
 #: Most seconds a single try waits for a silent server; a third of the session timeout if that is less.
@@ -332,7 +333,7 @@ def refusal(call: AcquireCall, outcome: Outcome, runner: Runner, waited_s: float
         case Busy():
             if call.is_none_if_busy:
                 return None
-            return AcquireTimeoutError(spec.title, waited_s, runner.position or 1, runner.blocker)
+            return _busy(spec, waited_s, runner.position or 1, runner.blocker)
         case Conflicted(directory, children):
             return QueueConflictError(directory, children)
         case Exhausted(directory, sequence):
@@ -379,7 +380,12 @@ def _stopped(
         return no_answer(call)
     if position is None:
         return AcquireTimeoutError(path, waited_s, None, None, unreachable(call.coordinator))
-    return AcquireTimeoutError(path, waited_s, position, blocker)
+    return _busy(call.spec, waited_s, position, blocker)
+
+
+def _busy(spec: Spec, waited_s: float, position: int, blocker: str | None) -> AcquireTimeoutError:
+    look = how_to_look(*(path for path, _ in spec.places))
+    return AcquireTimeoutError(spec.title, waited_s, position, blocker, look)
 
 
 def _bad_limit(spec: Spec, directory: str, recorded: int | None) -> ZkCoordError:

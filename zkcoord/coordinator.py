@@ -27,6 +27,7 @@ from zkcoord._session.log import KazooLog
 from zkcoord._session.registry import Registry
 from zkcoord._session.runner import Cancelled
 from zkcoord._session.session import Session
+from zkcoord._tls import check_tls
 from zkcoord.errors import ConfigError
 
 #: Where ZooKeeper is looked for when nobody says.
@@ -135,6 +136,15 @@ class Coordinator:
                 raise ConfigError(
                     f"session_timeout must be at most {_MAX_SESSION_TIMEOUT_S} seconds, not {session_timeout!r}"
                 )
+            check_tls(
+                tls=tls,
+                ca=ca,
+                certfile=certfile,
+                keyfile=keyfile,
+                keyfile_password=keyfile_password,
+                verify_certs=verify_certs,
+                check_hostname=check_hostname,
+            )
             self._client = KazooClient(
                 hosts=self.hosts,
                 timeout=timeout_s,
@@ -378,6 +388,7 @@ def check_hosts(hosts: object) -> str:
         # kazoo takes port 0 for none given, and connects to 2181.
         if (
             not host
+            or any(character.isspace() for character in host)
             or not 0 < port < 65_536
             or f"{host}:0" in hosts.partition("/")[0].replace(" ", "").split(",")
         ):
@@ -390,12 +401,16 @@ def check_acl(acl: object) -> tuple[ACL, ...]:
     Check an ``acl=`` argument, which kazoo would only look at on its connection thread, and end it.
 
     Raises:
-        ConfigError: not a sequence of kazoo's `ACL`.
+        ConfigError: not a sequence of kazoo's `ACL`, or an empty one.
     """
     if not isinstance(acl, Sequence) or not all(
         isinstance(entry, ACL) and isinstance(entry.perms, int) for entry in acl
     ):
         raise ConfigError(f"acl must be a list of kazoo.security.ACL, from make_acl(), not {acl!r:.80}")
+    if not acl:
+        raise ConfigError(
+            "acl is empty: give None for the default, or kazoo.security.OPEN_ACL_UNSAFE to let everybody in"
+        )
     return tuple(acl)
 
 

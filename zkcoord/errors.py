@@ -19,7 +19,14 @@ The error tree. Every error zkcoord raises on purpose is in this file.
 All are picklable and keep their fields, so that they can cross a process pool.
 """
 
+import shlex
 from typing import Any
+
+
+def how_to_look(*paths: str) -> str:
+    """Say how people can see the queues of some paths: commands that a shell understands."""
+    commands = " and ".join(f"`zkcoord holders {shlex.quote(path)}`" for path in paths)
+    return f"{commands} {'shows the whole queue' if len(paths) == 1 else 'show the whole queues'}"
 
 
 def _rebuild(cls: type["ZkCoordError"], args: tuple[object, ...], state: dict[str, Any]) -> "ZkCoordError":
@@ -66,7 +73,7 @@ class AcquireTimeoutError(ZkCoordError, TimeoutError):
         waited_s: float,
         position: int | None = None,
         holder: str | None = None,
-        detail: str = "no ZooKeeper server answered in time",
+        detail: str = "",
     ) -> None:
         self.path = path
         self.waited_s = waited_s
@@ -74,13 +81,14 @@ class AcquireTimeoutError(ZkCoordError, TimeoutError):
         self.holder = holder
         if position is None:
             text = (
-                f"{path} was not acquired within {waited_s:.2f} s: {detail};"
+                f"{path} was not acquired within {waited_s:.2f} s:"
+                f" {detail or 'no ZooKeeper server answered in time'};"
                 " check the hosts, and that the ensemble has a quorum"
             )
         else:
             text = (
                 f"{path} was not acquired within {waited_s:.2f} s: {position} ahead, held up by"
-                f" {holder or 'an unknown member'}; `zkcoord holders {path}` shows the whole queue"
+                f" {holder or 'an unknown member'}; {detail or how_to_look(path)}"
             )
         super().__init__(text)
 

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 import uuid
+from importlib import metadata
 
 import pytest
 from kazoo.security import make_digest_acl
@@ -158,8 +159,18 @@ def test_missing_path_is_an_empty_queue_and_is_not_created(zkcoord, zk, root):
     code, out, err = zkcoord("holders", f"{root}/none")
 
     assert (exit_codes.OK, "") == (code, out)
-    assert f"nobody holds or waits for {root}/none" in err
+    assert f"nobody holds or waits for {root}/none: there is no such path now\n" == err
+    code, out, err = zkcoord("locks", f"{root}/none")
+    assert (exit_codes.OK, "") == (code, out)
+    assert f"no locks under {root}/none: there is no such path now\n" == err
     assert zk.exists(root) is None
+
+
+def test_path_without_locks_is_not_said_to_be_missing(zkcoord, zk, root):
+    zk.create(f"{root}/idle", b"", makepath=True)
+
+    assert f"nobody holds or waits for {root}/idle\n" == zkcoord("holders", f"{root}/idle")[2]
+    assert f"no locks under {root}\n" == zkcoord("locks", root)[2]
 
 
 def test_paths_count_from_the_chroot(zkcoord, zk, hosts, root):
@@ -241,6 +252,8 @@ def test_unreachable_hosts_are_named_within_the_timeout(zkcoord, silent_server):
         ["locks", "--timeout", "nan"],
         ["locks", "--hosts", "a:b"],
         ["locks", "--hosts", ""],
+        ["locks", "--hosts", "foo bar"],
+        ["locks", "--hosts", "zk1:2181 zk2:2181"],
         ["demo", "--processes", "0"],
     ],
 )
@@ -252,6 +265,12 @@ def test_wrong_use_exits_with_64_and_says_why(capsys, monkeypatch, arguments):
     captured = capsys.readouterr()
     assert captured.err
     assert "Traceback" not in captured.err
+
+
+def test_version_is_that_of_the_package(capsys):
+    assert exit_codes.OK == run(["--version"])
+
+    assert f"zkcoord {metadata.version('zkcoord')}\n" == capsys.readouterr().out
 
 
 def test_bad_paths_are_refused(zkcoord):

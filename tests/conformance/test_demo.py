@@ -87,17 +87,22 @@ def test_unreachable_hosts_are_reported(demo):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal")
-def test_ctrl_c_ends_the_workers_and_cleans_up(hosts, zk):
+@pytest.mark.parametrize(
+    ("how", "code"),
+    [(signal.SIGINT, exit_codes.INTERRUPTED), (signal.SIGTERM, exit_codes.TERMINATED)],
+    ids=["ctrl-c", "sigterm"],
+)
+def test_signal_ends_the_workers_and_cleans_up(hosts, zk, how, code):
     before = demo_roots(zk)
     command = [sys.executable, "-m", "zkcoord.cli", "demo", "--hosts", hosts]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         # The kill: from now on everybody waits for the session to expire.
         assert any(line.startswith("  killed") for line in iter(process.stdout.readline, ""))
-        process.send_signal(signal.SIGINT)
+        process.send_signal(how)
         _out, err = process.communicate(timeout=RUN_S)
 
-    assert (exit_codes.INTERRUPTED, "") == (process.returncode, err.strip())
+    assert (code, "") == (process.returncode, err.strip())
     assert demo_roots(zk) <= before
 
 

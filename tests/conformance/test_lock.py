@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import json
 import os
@@ -1012,3 +1013,10 @@ def test_old_curator_member_without_protection_is_waited_for(
     queued(zk, path, 2)
     zk.delete(f"{path}/lock-0000000000")
     waiter.result(PATIENCE_S).release()
+
+
+def test_grant_cannot_be_pickled_and_says_what_to_do(coordinator: Coordinator, path: str) -> None:
+    with ZkLock(path, client=coordinator) as grant:
+        for copied in (pickle.dumps, copy.copy, copy.deepcopy):
+            with pytest.raises(TypeError, match=rf"hand over its token \({grant.token}\) as a fence"):
+                copied(grant)

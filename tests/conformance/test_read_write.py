@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
+from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
@@ -47,6 +48,16 @@ def dialect(request: pytest.FixtureRequest) -> str:
 def rw(coordinator: Coordinator, path: str, dialect: str) -> ZkReadWriteLock:
     """A lock whose owner is the calling thread."""
     return ZkReadWriteLock(path, client=coordinator, dialect=dialect)
+
+
+def test_asking_the_whole_lock_says_which_sides_there_are(rw: ZkReadWriteLock) -> None:
+    whole: Any = rw
+    for name in ("acquire", "try_acquire", "queue", "revoke"):
+        with pytest.raises(AttributeError, match=rf"call \.read\.{name}\(\) or \.write\.{name}\(\)"):
+            getattr(whole, name)
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+        _ = whole.nonsense
+    assert not hasattr(whole, "__enter__")
 
 
 # --- sharing and order
@@ -225,7 +236,7 @@ def test_downgrade_of_a_writer_that_was_deleted_is_no_grant(
     with contextlib.suppress(GrantLostError), rw.read.acquire(timeout=PATIENCE_S) as grant:
         assert grant.token > writer.token
     assert writer.lost.wait(PATIENCE_S)
-    assert [] == members(zk, path)
+    wait_until(lambda: [] == members(zk, path))  # an acquire that is refused does not wait for its delete
 
 
 # --- upgrade

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from kazoo.security import make_acl, make_digest_acl
 
 from tests.conformance.conftest import MakeCoordinator, RunScript
 from tests.conftest import MakeClient
+from tests.support.tls import CERTIFICATE, ENCRYPTED_KEY
 from tests.support.waiting import PATIENCE_S, in_thread, wait_until
 from tests.support.zookeeper import ZooKeeperServer
 from zkcoord import (
@@ -342,19 +344,22 @@ with lock as grant:
     assert "configure() must come before the first use of a lock without client=\nHELD\n" == printed
 
 
-def test_tls_options_reach_the_client(make_coordinator: MakeCoordinator) -> None:
+def test_tls_options_reach_the_client(make_coordinator: MakeCoordinator, tmp_path: Path) -> None:
+    ca, certfile, keyfile = (str(tmp_path / f"{name}.pem") for name in ("ca", "cert", "key"))
+    for name, text in ((ca, CERTIFICATE), (certfile, CERTIFICATE), (keyfile, ENCRYPTED_KEY)):
+        Path(name).write_text(text)
     coordinator = make_coordinator(
         "zk1.invalid:2281",
         tls=True,
-        ca="ca.pem",
-        certfile="cert.pem",
-        keyfile="key.pem",
+        ca=ca,
+        certfile=certfile,
+        keyfile=keyfile,
         keyfile_password="secret",
         verify_certs=False,
         check_hostname=False,
     )
     client: Any = coordinator.client
-    assert (True, "ca.pem", "cert.pem", "key.pem", "secret", False, False) == (
+    assert (True, ca, certfile, keyfile, "secret", False, False) == (
         client.use_ssl,
         client.ca,
         client.certfile,

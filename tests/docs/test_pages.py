@@ -92,7 +92,14 @@ def test_index_links_to_every_page() -> None:
 def test_public_names_on_the_page_exist(page: Path) -> None:
     """Whatever is written as ``zkcoord.name``, or looks like one of our errors, can be imported."""
     # What kazoo and Python call theirs, as far as pages mention it.
-    foreign = {"ValueError", "TimeoutError", "BadVersionError", "NodeExistsError"}
+    foreign = {
+        "ValueError",
+        "TimeoutError",
+        "BadVersionError",
+        "NodeExistsError",
+        "NoNodeError",
+        "CancelledError",
+    }
     code = CODE.findall(prose(page))
     dotted = {name for text in code for name in re.findall(r"^zkcoord\.(\w+)", text)}
     named = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import faulthandler
 import signal
+import sqlite3
 import sys
 import threading
 import time
@@ -17,7 +18,7 @@ from types import FrameType
 
 from kazoo.client import KazooClient
 
-from zkcoord import Coordinator, ZkLock
+from zkcoord import Coordinator, ZkLock, hold_until_commit, locked
 from zkcoord._sync.base import Lock
 
 interrupts = 0
@@ -89,20 +90,33 @@ def release(hosts: str, path: str) -> None:
     coordinator.close()
 
 
-def storm(hosts: str, path: str) -> None:
+def storm(hosts: str, path: str, way: str) -> None:
     """Acquire and release for as long as input comes, interrupted at any moment."""
     coordinator = Coordinator(hosts, session_timeout=6.0)
     lock = ZkLock(path, client=coordinator)
+    connection = sqlite3.connect(":memory:")
+
+    def use_with() -> None:
+        with lock:
+            pass
+
+    @locked(path, client=coordinator)
+    def use_decorator() -> None: ...
+
+    def use_commit() -> None:
+        connection.rollback()  # what an interrupted rollback has left open
+        with hold_until_commit(lock, connection):
+            pass
+
+    use = {"with": use_with, "locked": use_decorator, "commit": use_commit}[way]
     rounds = 0
-    inside = 0
     is_over = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.readline(), is_over.set()), daemon=True).start()
 
     def go() -> bool:
-        nonlocal rounds, inside
+        nonlocal rounds
         while not is_over.is_set():
-            with lock:
-                inside += 1
+            use()
             rounds += 1
         return True
 

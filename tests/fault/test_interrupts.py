@@ -150,8 +150,8 @@ ALL_POINTS = [
 
 
 @contextmanager
-def child(mode: str, hosts: str, path: str) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "tests.fault.interrupted", mode, hosts, path]
+def child(mode: str, hosts: str, path: str, *more: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "tests.fault.interrupted", mode, hosts, path, *more]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield process
@@ -236,12 +236,13 @@ def test_ctrl_c_while_releasing(
         assert int(ask(process)) > 0
 
 
-def test_ctrl_c_at_any_moment_of_many_acquires(hosts: str, zk: KazooClient, root: str) -> None:
+@pytest.mark.parametrize("way", ["with", "locked", "commit"])
+def test_ctrl_c_at_any_moment_of_many_acquires(hosts: str, zk: KazooClient, root: str, way: str) -> None:
     """Interrupts that hit any instruction: no member is left, and no acquire of the same thread ever hangs."""
     path = f"{root}/lock"
     chance = random.Random(20)
     pause = threading.Event()
-    with child("storm", hosts, path) as process:
+    with child("storm", hosts, path, way) as process:
         assert "begin" == read(process)
         for _ in range(300):
             pause.wait(chance.uniform(0.0005, 0.012))

@@ -143,6 +143,8 @@ class Special(ZkCoordError):
                 "`zkcoord holders /a`",
             ],
         ),
+        (AcquireTimeoutError("/a b", 1.5, 1), ["; `zkcoord holders '/a b'` shows the whole queue"]),
+        (AcquireTimeoutError("/a + /b", 1.5, 1, None, "look there"), ["unknown member; look there"]),
         (AcquireTimeoutError("/a", 1.5, 1), ["1 ahead, held up by an unknown member"]),
         (AcquireTimeoutError("/a", 1.5, 0), ["0 ahead"]),
         (AcquireCancelledError("/a", "cancelled"), ["acquire of /a ended: cancelled"]),

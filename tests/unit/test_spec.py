@@ -167,14 +167,36 @@ def test_a_try_waits_a_third_of_the_session_time_at_most_a_second(granted, reque
 
 @pytest.mark.parametrize(
     "hosts",
-    ["zk1:2181", "zk1", "zk1:2181,zk2:2182", "zk1:2181,zk2:2181/app/x", "[::1]:2181", "127.0.0.1:65535"],
+    [
+        "zk1:2181",
+        "zk1",
+        "zk1:2181,zk2:2182",
+        "zk1:2181,zk2:2181/app/x",
+        "zk1:2181, zk2:2181",
+        "[::1]:2181",
+        "127.0.0.1:65535",
+    ],
 )
 def test_connection_strings_are_taken(hosts):
     assert hosts == check_hosts(f" {hosts} ")
 
 
 @pytest.mark.parametrize(
-    "hosts", ["", "  ", None, 5, ["zk1"], "zk1:port", "zk1:65536", "zk1:0", "a:1,zk1:0/app", "zk1:-1"]
+    "hosts",
+    [
+        "",
+        "  ",
+        None,
+        5,
+        ["zk1"],
+        "zk1:port",
+        "zk1:65536",
+        "zk1:0",
+        "a:1,zk1:0/app",
+        "zk1:-1",
+        "a b",
+        "zk1:2181 zk2:2181",
+    ],
 )
 def test_other_connection_strings_are_refused_with_the_form(hosts):
     with pytest.raises(ConfigError, match="hosts"):

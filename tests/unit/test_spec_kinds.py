@@ -5,12 +5,13 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.test_spec import ARGUMENTS, Somewhere, Waiter
-from zkcoord._core.messages import BadLimit, CompanionGone, Node
+from zkcoord._core.messages import BadLimit, Busy, CompanionGone, Node, Stopped
 from zkcoord._core.names import EXCLUSIVE, READ, WRITE
 from zkcoord._session.identity import current_thread_owner
 from zkcoord._session.registry import Registry
 from zkcoord._spec import (
     AcquireCall,
+    TimedOut,
     check_permits,
     exclusive_spec,
     multi_spec,
@@ -217,3 +218,13 @@ def test_a_lost_companion_is_a_lost_grant_also_for_a_try(is_none_if_busy):
 
     with pytest.raises(GrantLostError, match="stand beside"):
         raise refusal(it, CompanionGone(), Waiter(), 0.1)
+
+
+@pytest.mark.parametrize("outcome", [Busy(), Stopped(TimedOut.TIMED_OUT, 1)], ids=["try", "timeout"])
+def test_busy_multi_lock_names_commands_that_can_be_run(outcome):
+    it = multi_spec([("/a b", EXCLUSIVE["curator"]), ("/c", EXCLUSIVE["curator"])], **MULTI)
+
+    error = refusal(call(it, Place()), outcome, Waiter, 1.5)
+
+    assert "/a b + /c" == error.path
+    assert "; `zkcoord holders '/a b'` and `zkcoord holders /c` show the whole queues" in str(error)

@@ -121,6 +121,12 @@ class Grant:
     def __repr__(self) -> str:
         return f"<Grant {self.path} token={self.token} {self.status.value}>"
 
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        raise TypeError(
+            f"a Grant cannot be pickled or copied, since its hold belongs to this process: hand over its token"
+            f" ({self.token}) as a fence, or acquire {self.path} where it is needed"
+        )
+
     def __enter__(self) -> Self:
         try:
             self.check()

@@ -1,6 +1,7 @@
 """`ZkReadWriteLock`: readers share, a writer is alone, for threads."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from kazoo.client import KazooClient
 from kazoo.security import ACL
@@ -82,6 +83,15 @@ class ZkReadWriteLock:
         )
         self.read = ReadLock(read, client)
         self.write = WriteLock(write, client)
+
+    if not TYPE_CHECKING:  # to a type checker it would make every name one of ours
+
+        def __getattr__(self, name):
+            if name.startswith("_") or not hasattr(Lock, name):
+                raise AttributeError(f"'ZkReadWriteLock' object has no attribute {name!r}")
+            raise AttributeError(
+                f"a ZkReadWriteLock has two sides, and no {name}() itself: call .read.{name}() or .write.{name}()"
+            )
 
     def __repr__(self) -> str:
         return f"<ZkReadWriteLock {self.path}>"

@@ -7,19 +7,21 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import click
+from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 
 from zkcoord import queues
 from zkcoord.cli import exit_codes, render, views
 from zkcoord.cli.connect import connected
-from zkcoord.cli.demo_command import demo
+from zkcoord.cli.demo_command import Terminated, demo
 from zkcoord.cli.options import DEFAULT_HOSTS, Settings, common_options
 from zkcoord.cli.serve_command import serve
 from zkcoord.errors import ConfigError, ZkCoordError
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="zkcoord", prog_name="zkcoord", message="%(prog)s %(version)s")
 @common_options
 @click.pass_context
 def cli(context: click.Context) -> None:
@@ -49,12 +51,13 @@ def locks(settings: Settings, root: str, as_json: bool) -> None:
             progress=progress,
             unreadable=unreadable.append,
         )
+        is_missing = not found and _is_missing(client, root, _left(ends_at))
     if unreadable:
         first = queues.printable(unreadable[0])
         click.echo(
             f"left out, not readable with these credentials: {first} ({len(unreadable)} in all)", err=True
         )
-    view = views.locks_view(found, root, datetime.now(UTC))
+    view = views.locks_view(found, root, datetime.now(UTC), is_missing=is_missing)
     render.show(view, as_json=as_json, out=sys.stdout, err=sys.stderr)
 
 
@@ -74,8 +77,17 @@ def holders(settings: Settings, path: str, as_json: bool) -> None:
     ends_at = time.monotonic() + settings.timeout
     with connected(settings.hosts, settings.timeout) as client:
         members = queues.read_queue(client, path, timeout=_left(ends_at))
-    view = views.queue_view(members, path, datetime.now(UTC))
+        is_missing = not members and _is_missing(client, path, _left(ends_at))
+    view = views.queue_view(members, path, datetime.now(UTC), is_missing=is_missing)
     render.show(view, as_json=as_json, out=sys.stdout, err=sys.stderr)
+
+
+def _is_missing(client: KazooClient, path: str, timeout: float) -> bool:
+    """Whether a path that has nothing to show does not exist; False if that is not to be found out."""
+    try:
+        return client.exists_async(f"/{path.strip('/')}").get(timeout=timeout) is None
+    except (KazooException, KazooTimeoutError):
+        return False
 
 
 def _left(ends_at: float) -> float:
@@ -108,6 +120,8 @@ def run(arguments: Sequence[str]) -> int:
         return exit_codes.USAGE
     except (click.Abort, KeyboardInterrupt):
         return exit_codes.INTERRUPTED
+    except Terminated:
+        return exit_codes.TERMINATED
     except BrokenPipeError:
         # The interpreter flushes stdout once more at exit, which would complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from kazoo.client import KazooClient
 from kazoo.retry import KazooRetry
 
-from zkcoord.errors import ConfigError, ConnectionLostError
+from zkcoord.coordinator import check_hosts
+from zkcoord.errors import ConnectionLostError
 
 #: Asked of the server. A command makes no ephemeral nodes, so only its requests depend on it.
 _SESSION_TIMEOUT_S = 10.0
@@ -53,14 +54,9 @@ def _client(hosts: str, session_timeout: float) -> KazooClient:
     # Not registered with logging: kazoo's messages about lost connections belong to no user of a command.
     quiet = logging.Logger("zkcoord.cli.kazoo", level=logging.CRITICAL + 1)
     retry = KazooRetry(max_tries=-1, delay=0.1, backoff=2, max_delay=1.0)
-    if not hosts.partition("/")[0].replace(",", "").strip():
-        raise ConfigError("the hosts are empty: give --hosts host:port[,host:port…][/chroot]")
-    try:
-        return KazooClient(hosts=hosts, timeout=session_timeout, connection_retry=retry, logger=quiet)
-    except ValueError as error:
-        raise ConfigError(
-            f"the hosts {hosts!r} cannot be understood ({error}): give host:port[,host:port…][/chroot]"
-        ) from error
+    return KazooClient(
+        hosts=check_hosts(hosts), timeout=session_timeout, connection_retry=retry, logger=quiet
+    )
 
 
 def _stop(client: KazooClient) -> None:

@@ -1,6 +1,7 @@
 """The command line of the demo: options in, summary out."""
 
 import json
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -47,7 +48,7 @@ def demo(
     """
     out = sys.stderr if as_json else sys.stdout
     began = time.monotonic()
-    with _hosts(settings) as hosts, connected(hosts, settings.timeout) as client:
+    with _sigterm_as_exception(), _hosts(settings) as hosts, connected(hosts, settings.timeout) as client:
         options = Options(hosts, processes, threads, orders, not no_lock, not (no_lock or no_kill))
         print(f"{_server(client)} at {hosts}{_EMBEDDED if not settings.is_given else ''}", file=out)
         print(_plan(options), file=out, flush=True)
@@ -63,6 +64,25 @@ def demo(
     else:
         print(summary(findings, options, took_s))
     return exit_codes.FAILED if findings.failures else exit_codes.OK
+
+
+class Terminated(BaseException):
+    """SIGTERM; ends the demo as Ctrl-C does, so that it cleans up."""
+
+
+@contextmanager
+def _sigterm_as_exception() -> Iterator[None]:
+    """Raise `Terminated` at the first SIGTERM, and pay no heed to more of them while that is cleaned up."""
+
+    def end(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

@@ -17,3 +17,6 @@ INTERRUPTED = 130
 
 #: Whoever read our output went away (128 + SIGPIPE), as in ``zkcoord locks | head``.
 PIPE_CLOSED = 141
+
+#: The demo was ended by SIGTERM (128 + SIGTERM).
+TERMINATED = 143

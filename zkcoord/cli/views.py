@@ -36,7 +36,7 @@ class View:
     wide_only: tuple[str, ...] = ()
 
 
-def locks_view(locks: Iterable[LockView], root: str, now: datetime) -> View:
+def locks_view(locks: Iterable[LockView], root: str, now: datetime, *, is_missing: bool = False) -> View:
     """
     Show every lock under a path, one row each.
 
@@ -44,6 +44,7 @@ def locks_view(locks: Iterable[LockView], root: str, now: datetime) -> View:
         locks: as ``find_locks`` gave them.
         root: where the search began.
         now: aware; ages are counted up to it.
+        is_missing: the root does not exist.
     """
     locks = tuple(locks)
     return View(
@@ -59,11 +60,11 @@ def locks_view(locks: Iterable[LockView], root: str, now: datetime) -> View:
             }
             for lock in locks
         ),
-        empty=f"no locks under {printable(root)}",
+        empty=f"no locks under {printable(root)}{_missing(is_missing)}",
     )
 
 
-def queue_view(members: Iterable[Member], path: str, now: datetime) -> View:
+def queue_view(members: Iterable[Member], path: str, now: datetime, *, is_missing: bool = False) -> View:
     """
     Show one queue, oldest member first.
 
@@ -71,6 +72,7 @@ def queue_view(members: Iterable[Member], path: str, now: datetime) -> View:
         members: as ``read_queue`` gave them.
         path: the lock's path.
         now: aware; ages are counted up to it.
+        is_missing: the path does not exist.
     """
     members = tuple(members)
     return View(
@@ -95,9 +97,14 @@ def queue_view(members: Iterable[Member], path: str, now: datetime) -> View:
             {"position": position, **_member_object(member, now)}
             for position, member in enumerate(members, 1)
         ),
-        empty=f"nobody holds or waits for {printable(path)}",
+        empty=f"nobody holds or waits for {printable(path)}{_missing(is_missing)}",
         wide_only=("SESSION", "SINCE"),
     )
+
+
+def _missing(is_missing: bool) -> str:
+    # The directory of an idle lock goes too, so this is no error.
+    return ": there is no such path now" if is_missing else ""
 
 
 def holder_text(member: Member) -> str:
