@@ -63,9 +63,10 @@ class Op(IntEnum):
 class Hold:
     """Requests (or replies) of one opcode, kept back until ``release()`` or ``cut()``; ``wait()`` awaits the first."""
 
-    def __init__(self, proxy: FaultProxy, opcode: int, is_reply: bool) -> None:
+    def __init__(self, proxy: FaultProxy, opcode: int, is_reply: bool, skip: int = 0) -> None:
         self.opcode = opcode
         self.is_reply = is_reply
+        self.skip = skip
         self.is_open = True
         self._proxy = proxy
         self._seen = threading.Event()
@@ -97,10 +98,11 @@ class Hold:
 
 @dataclass
 class _Rule:
-    """A fault for the next ``left`` requests of an opcode."""
+    """A fault for ``left`` requests of an opcode, behind the next ``skip``."""
 
     opcode: int
     left: int
+    skip: int = 0
 
 
 @dataclass(eq=False)
@@ -240,17 +242,21 @@ class FaultProxy:
 
         self._call(begin)
 
-    def drop_reply(self, opcode: int, count: int = 1) -> None:
-        """Pass the next ``count`` such requests, close the connection in place of their reply: applied, reply lost."""
-        self._call(lambda: self._drop_rules.append(_Rule(opcode, count)))
+    def drop_reply(self, opcode: int, count: int = 1, *, skip: int = 0) -> None:
+        """
+        Pass the next ``count`` such requests, close the connection in place of their reply: applied, reply lost.
 
-    def cut_before(self, opcode: int, count: int = 1) -> None:
+        ``skip`` lets that many go by first, here and below.
+        """
+        self._call(lambda: self._drop_rules.append(_Rule(opcode, count, skip)))
+
+    def cut_before(self, opcode: int, count: int = 1, *, skip: int = 0) -> None:
         """Close the connection when such a request arrives, the next ``count`` times: not applied."""
-        self._call(lambda: self._cut_rules.append(_Rule(opcode, count)))
+        self._call(lambda: self._cut_rules.append(_Rule(opcode, count, skip)))
 
-    def hold(self, opcode: int) -> Hold:
+    def hold(self, opcode: int, skip: int = 0) -> Hold:
         """Keep such requests (and all behind them on their connection) from the server until the hold is released."""
-        return self._begin_hold(Hold(self, opcode, is_reply=False))
+        return self._begin_hold(Hold(self, opcode, is_reply=False, skip=skip))
 
     def hold_reply(self, opcode: int) -> Hold:
         """Pass such requests, but keep their replies (and all behind them) from the client until released."""
@@ -614,6 +620,9 @@ class FaultProxy:
     def _is_held(self, pipe: _Pipe, opcode: int | None) -> bool:
         for hold in self._holds:
             if hold.opcode == opcode and hold.is_reply == pipe.is_reply:
+                if hold.skip:
+                    hold.skip -= 1
+                    continue
                 pipe.held_by = hold
                 hold._seen.set()
                 return True
@@ -635,6 +644,9 @@ class FaultProxy:
 def _take(rules: list[_Rule], opcode: int) -> bool:
     for rule in rules:
         if rule.opcode == opcode and rule.left > 0:
+            if rule.skip:
+                rule.skip -= 1
+                continue
             rule.left -= 1
             return True
     return False
