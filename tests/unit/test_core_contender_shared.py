@@ -278,6 +278,12 @@ def test_a_limit_that_nobody_has_recorded_is_recorded_and_listed_again():
     assert [Confirm(P1)] == it.handle(Listed(P1, 0, [MINE.name], 2))
 
 
+def test_a_directory_that_is_gone_makes_it_queue_anew_rather_than_record_the_limit_nowhere():
+    it = created(limit=2)
+
+    assert [Abandon(0, P1, MINE), Create(P2, ""), List(P2, 0)] == it.handle(Listed(P1, 0, None, None))
+
+
 @pytest.mark.parametrize(
     ("limit", "weight", "recorded"), [(2, 1, 3), (3, 1, 2), (None, 3, 2), (None, 1, None), (2, 1, 0)]
 )

@@ -272,6 +272,8 @@ class Contender:
         if self._companion is not None and self._companion.name not in children:
             return self._end(CompanionGone())
         if place.rule.weight:
+            if event.children is None:
+                return self._restart()  # the limit went with the directory, and our member too
             place.limit = event.limit
             if event.limit is None and place.rule.limit is not None:
                 return [RecordLimit(self._prefix, event.place, place.rule.limit)]
