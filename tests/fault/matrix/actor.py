@@ -1,8 +1,8 @@
 """
-Where a victim works: on a thread of this process, or in a process of its own (``python -m tests.fault.matrix.actor``).
+Where a victim works: on threads of this process, or in one of its own (``python -m tests.fault.matrix.actor``).
 
-The process takes lines of JSON, ``[number, method, arguments]``, and answers ``[number, result]``. Calls that wait run on
-its main thread, where Ctrl-C strikes; all others at once, on the thread that reads.
+The process takes lines of JSON, ``[number, method, arguments]``, and answers ``[number, result]``. Calls that wait run
+on its main thread, where Ctrl-C strikes; all others at once, on the thread that reads.
 """
 
 from __future__ import annotations

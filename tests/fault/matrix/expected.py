@@ -5,7 +5,7 @@ Columns, from left to right: the request is not sent; it is applied and its answ
 back to the same session; the session is ended on the server; nothing passes any more; the directory is deleted; the
 own member is deleted; data are overwritten (the own member's, and those of the member ahead); the lock is cancelled;
 Ctrl-C; the process forks; it is stopped until its session has expired, and goes on. A row is a point of ``points.py``,
-for all of its kinds, or ``point@kind`` for one that differs.
+for all of its kinds of lock.
 """
 
 from __future__ import annotations
@@ -55,26 +55,26 @@ REASONS = {
 
 # fmt: off
 TABLE = """
-point                 cut      lost     reconnect expired  hole     parent   node     data     cancel    interrupt fork     stop
-connect               same     same     same      -session timeout  -parent  -member  -member  cancelled ctrl-c    same     -session
-create                same     same     same      new      timeout  same     -member  -member  cancelled ctrl-c    same     new
-parents               same     same     same      new      timeout  same     -member  -member  cancelled ctrl-c    same     new
-list                  same     same     same      new      timeout  anew     anew     same     cancelled ctrl-c    same     new
-limit                 same     same     same      new      timeout  anew     anew     same     cancelled ctrl-c    same     new
-record                same     same     same      new      timeout  anew     anew     same     cancelled ctrl-c    same     new
-stat                  same     same     same      new      timeout  anew     anew     same     cancelled ctrl-c    same     new
-sync                  same     same     same      new      timeout  anew     anew     same     cancelled ctrl-c    same     new
-search                same     same     same      new      timeout  anew     anew     same     cancelled ctrl-c    same     new
-adopt                 same     same     same      new      timeout  anew     anew     same     cancelled ctrl-c    same     new
-proof                 same     same     same      new      timeout  anew     anew     same     cancelled ctrl-c    same     new
-watch                 same     same     same      new      timeout  anew     anew     same     cancelled ctrl-c    same     new
-limit-watch           same     same     same      new      timeout  anew     anew     same     cancelled ctrl-c    same     new
-waiting               -request -request same      new      timeout  anew     anew     same     cancelled ctrl-c    same     new
-look-again            same     same     same      new      timeout  anew     anew     same     cancelled ctrl-c    same     new
-own-watch             held     held     held      expired  deadline deleted  deleted  held     held      ctrl-c    held     deadline
-heartbeat             held     held     held      expired  deadline deleted  deleted  held     held      ctrl-c    held     deadline
-stamp                 held     held     held      expired  deadline deleted  deleted  held     held      ctrl-c    held     deadline
-delete                true     true     true      false    true     false    false    true     true      ctrl-c    true     true
+point       cut      lost     reconnect expired  hole     parent  node    data    cancel    interrupt fork stop
+connect     same     same     same      -session timeout  -parent -member -member cancelled ctrl-c    same -session
+create      same     same     same      new      timeout  same    -member -member cancelled ctrl-c    same new
+parents     same     same     same      new      timeout  same    -member -member cancelled ctrl-c    same new
+list        same     same     same      new      timeout  anew    anew    same    cancelled ctrl-c    same new
+limit       same     same     same      new      timeout  anew    anew    same    cancelled ctrl-c    same new
+record      same     same     same      new      timeout  anew    anew    same    cancelled ctrl-c    same new
+stat        same     same     same      new      timeout  anew    anew    same    cancelled ctrl-c    same new
+sync        same     same     same      new      timeout  anew    anew    same    cancelled ctrl-c    same new
+search      same     same     same      new      timeout  anew    anew    same    cancelled ctrl-c    same new
+adopt       same     same     same      new      timeout  anew    anew    same    cancelled ctrl-c    same new
+proof       same     same     same      new      timeout  anew    anew    same    cancelled ctrl-c    same new
+watch       same     same     same      new      timeout  anew    anew    same    cancelled ctrl-c    same new
+limit-watch same     same     same      new      timeout  anew    anew    same    cancelled ctrl-c    same new
+waiting     -request -request same      new      timeout  anew    anew    same    cancelled ctrl-c    same new
+look-again  same     same     same      new      timeout  anew    anew    same    cancelled ctrl-c    same new
+own-watch   held     held     held      expired  deadline deleted deleted held    held      ctrl-c    held deadline
+heartbeat   held     held     held      expired  deadline deleted deleted held    held      ctrl-c    held deadline
+stamp       held     held     held      expired  deadline deleted deleted held    held      ctrl-c    held deadline
+delete      true     true     true      false    true     false   false   true    true      ctrl-c    true true
 """
 # fmt: on
 
@@ -120,7 +120,7 @@ def cells() -> tuple[list[Cell], list[Cell]]:
     impossible: list[Cell] = []
     for point in POINTS:
         for kind in point.skip:
-            row = rows.get(f"{point.name}@{kind}") or rows[point.name]
+            row = rows[point.name]
             for fault in FAULTS:
                 cell = Cell(kind, point, fault, row[fault])
                 (impossible if row[fault] in REASONS else possible).append(cell)

@@ -68,9 +68,7 @@ class EmbeddedLine:
         self._broken: list[Fault] = []
 
     def hold(self, operation: str, skip: int) -> Struck:
-        return _Awaited(
-            self._server.faults.stall(session=self._session(), operation=operation, skip=skip)
-        )
+        return _Awaited(self._server.faults.stall(session=self._session(), operation=operation, skip=skip))
 
     def cut_before(self, operation: str, skip: int) -> Struck:
         return _Awaited(

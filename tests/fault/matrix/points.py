@@ -80,9 +80,7 @@ def same(*kinds: str) -> dict[str, int]:
 POINTS = (
     Point("connect", Stage.ACQUIRE, "connect", same("lock"), is_cold=True),
     Point("create", Stage.ACQUIRE, "create2", same(*KINDS)),
-    Point(
-        "parents", Stage.ACQUIRE, "createContainer", same("lock", "semaphore", "multi"), is_missing=True
-    ),
+    Point("parents", Stage.ACQUIRE, "createContainer", same("lock", "semaphore", "multi"), is_missing=True),
     Point("list", Stage.ACQUIRE, "getChildren", same(*KINDS)),
     Point("limit", Stage.ACQUIRE, "getData", same("semaphore")),
     Point("record", Stage.ACQUIRE, "setData", same("semaphore"), is_unrecorded=True),

@@ -51,6 +51,15 @@ class Theatre:
         dump = four_letter(*first_address(self.hosts), "dump").partition("ephemeral nodes dump:")[0]
         return {int(line, 16) for line in dump.splitlines() if line.strip().startswith("0x")}
 
+    def requests_of(self, session: int | None) -> int:
+        """Return how many requests have come on a session's connection."""
+        lines = four_letter(*first_address(self.hosts), "cons").splitlines()
+        return sum(
+            int(line.partition("recved=")[2].partition(",")[0])
+            for line in lines
+            if f"sid=0x{session or 0:x}," in line
+        )
+
     def watched(self) -> list[str]:
         """Return this cell's paths that the server keeps data watches on."""
         return [

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from kazoo.client import KazooClient
 
+from tests.support.faults import is_verified
+from tests.support.waiting import wait_until
 from zkcoord import (
     AcquireCancelledError,
     AcquireTimeoutError,
@@ -36,6 +38,7 @@ class Outcome:
 
     Attributes:
         word: as in the table, or what went wrong.
+        began: the moment, on the monotonic clock, which all processes share.
         took_s: how long it took.
         limit_s: its bound.
         name: the member's name, if there is a grant.
@@ -43,6 +46,7 @@ class Outcome:
     """
 
     word: str
+    began: float
     took_s: float
     limit_s: float
     name: str = ""
@@ -133,8 +137,9 @@ class Work:
     def leave(self) -> str:
         """Have a quorum confirm the grant, then release it: `hold` goes on. Returns what was wrong, if anything."""
         assert self.grant is not None
-        self.grant.verify(timeout=CONNECT_S)
-        return "" if self.grant.release() else "its release says that it was lost"
+        grant = self.grant
+        wait_until(lambda: is_verified(grant))  # the connection may be just about to break
+        return "" if grant.release() else "its release says that it was lost"
 
     def release(self) -> Outcome:
         """Release the grant."""
@@ -178,7 +183,9 @@ class Work:
             "waiting": len(session._waiting),
             "watchers of kazoo": sum(map(len, tables.copy().values())),
         }
-        remaining_s = grant.remaining() if grant else 0.0  # first: it must not seem longer than the status is true
+        remaining_s = (
+            grant.remaining() if grant else 0.0
+        )  # first: it must not seem longer than the status is true
         return Look(
             session.guard.session,
             identity[1].hex() if identity and identity[1] else "",
@@ -211,4 +218,4 @@ class Work:
         took_s = time.monotonic() - began
         self.is_armed = False
         name = self.grant.name if self.grant and word == "granted" else ""
-        return Outcome(word, took_s, limit_s, name, self._coordinator.session_id)
+        return Outcome(word, began, took_s, limit_s, name, self._coordinator.session_id)
