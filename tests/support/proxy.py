@@ -31,6 +31,9 @@ UPSTREAM_CONNECT_TIMEOUT_S = 5.0
 NOTIFICATION_XID = -1
 LENGTH = struct.Struct(">i")
 XID_OPCODE = struct.Struct(">ii")
+#: Where a reply's error stands: behind length, xid and zxid.
+ERROR_AT = 16
+UNKNOWN_ERROR = LENGTH.pack(-999)
 
 
 class Op(IntEnum):
@@ -158,6 +161,7 @@ class FaultProxy:
         self._delay_down = 0.0
         self._drop_rules: list[_Rule] = []
         self._cut_rules: list[_Rule] = []
+        self._corrupt_rules: list[_Rule] = []
         self._holds: list[Hold] = []
         self._counted = threading.Condition()
         self._requests: Counter[int] = Counter()
@@ -254,6 +258,10 @@ class FaultProxy:
         """Close the connection when such a request arrives, the next ``count`` times: not applied."""
         self._call(lambda: self._cut_rules.append(_Rule(opcode, count, skip)))
 
+    def corrupt_reply(self, opcode: int, count: int = 1) -> None:
+        """Pass the next ``count`` such requests, but have their replies say an error that no client knows."""
+        self._call(lambda: self._corrupt_rules.append(_Rule(opcode, count)))
+
     def hold(self, opcode: int, skip: int = 0) -> Hold:
         """Keep such requests (and all behind them on their connection) from the server until the hold is released."""
         return self._begin_hold(Hold(self, opcode, is_reply=False, skip=skip))
@@ -268,6 +276,7 @@ class FaultProxy:
         def forget() -> None:
             self._drop_rules.clear()
             self._cut_rules.clear()
+            self._corrupt_rules.clear()
             self._delay_up = self._delay_down = 0.0
             for hold in list(self._holds):
                 self._do_end_hold(hold, cut=False)
@@ -613,6 +622,9 @@ class FaultProxy:
         if xid in link.dropped_xids:
             self._close_link(link)
             return False
+        if _take(self._corrupt_rules, link.opcodes.get(xid, 0)):
+            due, frame = pipe.frames[0]
+            pipe.frames[0] = (due, frame[:ERROR_AT] + UNKNOWN_ERROR + frame[ERROR_AT + len(UNKNOWN_ERROR) :])
         if xid > 0:  # negative ones (ping, auth, watches) are used again
             link.opcodes.pop(xid, None)
         return True

@@ -123,7 +123,8 @@ class Play:
             # Whoever sees the member gone could be granted: the victim must have stopped believing by then.
             wait_until(lambda: not members(self._admin, self._directories[0]))
             look = self._actor.look()  # "RELEASED" once the body has been left
-            assert look.status in ("LOST", "RELEASED", "") and not look.remaining_s, look
+            assert look.status in ("LOST", "RELEASED", ""), look
+            assert not look.remaining_s
         return call.result(PATIENCE_S)
 
     def _begin_hold(self) -> Future[Outcome]:
