@@ -15,6 +15,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.fault.matrix.expected import CELLS
+
 ROOT = Path(__file__).parents[2]
 STATE = ROOT / ".pytest_cache" / "full-runs.json"
 
@@ -67,6 +69,13 @@ RUNS = {
         100_000,
         "broken frames against the embedded server",
     ),
+    "matrix": Run(
+        "tests/fault/test_matrix_real.py::test_cell",
+        "ZKCOORD_MATRIX_CELLS",
+        80,
+        sum(not cell.point.is_cold for cell in CELLS),
+        "cells of the fault matrix on a real server",
+    ),
 }
 
 
@@ -97,7 +106,7 @@ def main(arguments: list[str]) -> int:
         code = subprocess.run(
             command,
             cwd=ROOT,
-            env={**os.environ, run.variable: str(size), "ZKCOORD_FIRST": str(done)},
+            env={**os.environ, run.variable: str(size), "ZKCOORD_FULL_DONE": str(done)},
             check=False,
         ).returncode
         if code:

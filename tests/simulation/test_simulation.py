@@ -21,7 +21,7 @@ from zkcoord._session import guard
 
 #: As many as CI has time for; the same ones in each run, so that a red run is the fault of the change.
 COUNT = int(os.environ.get("ZKCOORD_SIMULATION_SEEDS", "20000"))
-FIRST = int(os.environ.get("ZKCOORD_FIRST", "0"))
+FIRST = int(os.environ.get("ZKCOORD_FULL_DONE", "0"))
 
 
 @pytest.fixture(autouse=True)

@@ -31,6 +31,9 @@ UPSTREAM_CONNECT_TIMEOUT_S = 5.0
 NOTIFICATION_XID = -1
 LENGTH = struct.Struct(">i")
 XID_OPCODE = struct.Struct(">ii")
+#: Where a reply's error stands: behind length, xid and zxid.
+ERROR_AT = 16
+UNKNOWN_ERROR = LENGTH.pack(-999)
 
 
 class Op(IntEnum):
@@ -63,9 +66,10 @@ class Op(IntEnum):
 class Hold:
     """Requests (or replies) of one opcode, kept back until ``release()`` or ``cut()``; ``wait()`` awaits the first."""
 
-    def __init__(self, proxy: FaultProxy, opcode: int, is_reply: bool) -> None:
+    def __init__(self, proxy: FaultProxy, opcode: int, is_reply: bool, skip: int = 0) -> None:
         self.opcode = opcode
         self.is_reply = is_reply
+        self.skip = skip
         self.is_open = True
         self._proxy = proxy
         self._seen = threading.Event()
@@ -97,10 +101,11 @@ class Hold:
 
 @dataclass
 class _Rule:
-    """A fault for the next ``left`` requests of an opcode."""
+    """A fault for ``left`` requests of an opcode, behind the next ``skip``."""
 
     opcode: int
     left: int
+    skip: int = 0
 
 
 @dataclass(eq=False)
@@ -156,6 +161,7 @@ class FaultProxy:
         self._delay_down = 0.0
         self._drop_rules: list[_Rule] = []
         self._cut_rules: list[_Rule] = []
+        self._corrupt_rules: list[_Rule] = []
         self._holds: list[Hold] = []
         self._counted = threading.Condition()
         self._requests: Counter[int] = Counter()
@@ -243,17 +249,25 @@ class FaultProxy:
 
         self._call(begin)
 
-    def drop_reply(self, opcode: int, count: int = 1) -> None:
-        """Pass the next ``count`` such requests, close the connection in place of their reply: applied, reply lost."""
-        self._call(lambda: self._drop_rules.append(_Rule(opcode, count)))
+    def drop_reply(self, opcode: int, count: int = 1, *, skip: int = 0) -> None:
+        """
+        Pass the next ``count`` such requests, close the connection in place of their reply: applied, reply lost.
 
-    def cut_before(self, opcode: int, count: int = 1) -> None:
+        ``skip`` lets that many go by first, here and below.
+        """
+        self._call(lambda: self._drop_rules.append(_Rule(opcode, count, skip)))
+
+    def cut_before(self, opcode: int, count: int = 1, *, skip: int = 0) -> None:
         """Close the connection when such a request arrives, the next ``count`` times: not applied."""
-        self._call(lambda: self._cut_rules.append(_Rule(opcode, count)))
+        self._call(lambda: self._cut_rules.append(_Rule(opcode, count, skip)))
 
-    def hold(self, opcode: int) -> Hold:
+    def corrupt_reply(self, opcode: int, count: int = 1) -> None:
+        """Pass the next ``count`` such requests, but have their replies say an error that no client knows."""
+        self._call(lambda: self._corrupt_rules.append(_Rule(opcode, count)))
+
+    def hold(self, opcode: int, skip: int = 0) -> Hold:
         """Keep such requests (and all behind them on their connection) from the server until the hold is released."""
-        return self._begin_hold(Hold(self, opcode, is_reply=False))
+        return self._begin_hold(Hold(self, opcode, is_reply=False, skip=skip))
 
     def hold_reply(self, opcode: int) -> Hold:
         """Pass such requests, but keep their replies (and all behind them) from the client until released."""
@@ -265,6 +279,7 @@ class FaultProxy:
         def forget() -> None:
             self._drop_rules.clear()
             self._cut_rules.clear()
+            self._corrupt_rules.clear()
             self._delay_up = self._delay_down = 0.0
             for hold in list(self._holds):
                 self._do_end_hold(hold, cut=False)
@@ -608,6 +623,9 @@ class FaultProxy:
         if xid in link.dropped_xids:
             self._close_link(link)
             return False
+        if _take(self._corrupt_rules, link.opcodes.get(xid, 0)):
+            due, frame = pipe.frames[0]
+            pipe.frames[0] = (due, frame[:ERROR_AT] + UNKNOWN_ERROR + frame[ERROR_AT + len(UNKNOWN_ERROR) :])
         if xid > 0:  # negative ones (ping, auth, watches) are used again
             link.opcodes.pop(xid, None)
         return True
@@ -615,6 +633,9 @@ class FaultProxy:
     def _is_held(self, pipe: _Pipe, opcode: int | None) -> bool:
         for hold in self._holds:
             if hold.opcode == opcode and hold.is_reply == pipe.is_reply:
+                if hold.skip:
+                    hold.skip -= 1
+                    continue
                 pipe.held_by = hold
                 hold._seen.set()
                 return True
@@ -636,6 +657,9 @@ class FaultProxy:
 def _take(rules: list[_Rule], opcode: int) -> bool:
     for rule in rules:
         if rule.opcode == opcode and rule.left > 0:
+            if rule.skip:
+                rule.skip -= 1
+                continue
             rule.left -= 1
             return True
     return False

@@ -69,6 +69,20 @@ def test_what_one_raises_is_logged_and_goes_no_further(callbacks, caplog):
     assert "user's fault" in caplog.text
 
 
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_one_that_means_to_end_the_process_ends_no_thread(callbacks, caplog, error):
+    def fail():
+        raise error
+
+    done = threading.Event()
+    for _ in range(3):
+        callbacks.run(fail)
+    callbacks.run(done.set)
+
+    assert done.wait(WAIT_S)
+    assert error.__name__ in caplog.text
+
+
 def test_close_lets_run_what_was_asked_for_and_ends_the_threads():
     callbacks = Callbacks("closing")
     done = []

@@ -50,5 +50,5 @@ class Callbacks:
         while (callback := self._queue.get()) is not None:
             try:
                 callback()
-            except Exception:
+            except BaseException:  # SystemExit too: it would end this thread, and all later callbacks with it
                 log.exception("callback.failed", callback=repr(callback))

@@ -1,0 +1,40 @@
+"""How late the machine itself is: what a thread that only sleeps oversleeps counts against no promise."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+
+#: Between two looks.
+BEAT_S = 0.01
+
+#: Beats that are remembered: those of the longest call, and some more.
+KEPT = 6_000
+
+
+class Metronome:
+    """A thread that sleeps, from `start` to `stop`."""
+
+    def __init__(self) -> None:
+        self._late: deque[tuple[float, float]] = deque(maxlen=KEPT)
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="matrix-metronome", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+    def worst_since(self, began: float) -> float:
+        """Return the longest oversleep that ended after `began`, in seconds."""
+        return max((late for at, late in self._late.copy() if at >= began), default=0.0)
+
+    def _run(self) -> None:
+        due = time.monotonic() + BEAT_S
+        while not self._is_over.wait(max(0.0, due - time.monotonic())):
+            now = time.monotonic()
+            self._late.append((now, now - due))
+            due = now + BEAT_S
