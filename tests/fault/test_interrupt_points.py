@@ -21,15 +21,18 @@ from typing import Any
 import pytest
 
 from tests.support.waiting import wait_until
-from zkcoord import Coordinator, ZkLock, ZkMultiLock, ZkReadWriteLock
+from zkcoord import Coordinator, ZkLock, ZkMultiLock, ZkReadWriteLock, hold_until_commit, locked
 from zkcoord._sync.base import Lock
+from zkcoord._sync.commit import HeldTransaction
 from zkcoord._sync.grants import Grant
 from zkcoord.server import EmbeddedServer
 
 #: More moments than any of the bodies has; reaching it means that something loops.
 MANY = 5_000
 
-UNGUARDED = {Lock.__exit__.__code__, Grant.__exit__.__code__, Grant.__enter__.__code__}
+UNGUARDED = {
+    each.__code__ for each in (Lock.__exit__, Grant.__exit__, Grant.__enter__, HeldTransaction.__exit__)
+}
 
 
 @pytest.fixture(scope="module")
@@ -118,8 +121,27 @@ def enter_grant(lock: Lock) -> None:
         pass
 
 
-def give_up(lock: Lock) -> None:
-    assert lock.try_acquire() is None
+def call_locked(lock: Lock) -> None:
+    @locked(lock.path, lock=lambda path, **more: lock)
+    def work() -> None:
+        pass
+
+    work()
+
+
+def commit(lock: Lock) -> None:
+    with hold_until_commit(lock, Connection()):
+        pass
+
+
+class Connection:
+    """Enough of a database connection."""
+
+    def commit(self) -> None:
+        pass
+
+    def rollback(self) -> None:
+        pass
 
 
 def plain(coordinator: Coordinator, path: str) -> Lock:
@@ -140,6 +162,8 @@ CASES = {
     "grant": (plain, enter_grant),
     "read": (downgrade, enter),
     "multi": (multi, enter),
+    "locked": (plain, call_locked),
+    "commit": (plain, commit),
 }
 
 
@@ -171,6 +195,7 @@ def strikes(twice: bool) -> Iterator[Strike]:
 
 # A grant that is thrown away while the guard has yet to give it back says so.
 @pytest.mark.filterwarnings("ignore:.* was dropped without release:ResourceWarning")
+@pytest.mark.filterwarnings("ignore:.* was never entered:ResourceWarning")
 @pytest.mark.parametrize("twice", [False, True], ids=["once", "twice"])
 @pytest.mark.parametrize("name", CASES)
 def test_ctrl_c_at_each_moment_leaves_nothing(coordinator: Coordinator, name: str, twice: bool) -> None:

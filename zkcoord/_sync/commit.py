@@ -68,8 +68,10 @@ class HeldTransaction(AbstractContextManager[Grant, None]):
                 self._lock._wait(DEFAULT, into)
             _begin(self._connection)
         except BaseException:
-            if into:
+            if into:  # no body will run; the guard makes sure of it, whatever strikes in here
+                into[0]._session.guard.unfinished.append(into[0]._drop)
                 into[0].release()
+                into[0]._session.guard.finished(into[0]._drop)
             raise
         return into[0]
 
@@ -89,9 +91,11 @@ class HeldTransaction(AbstractContextManager[Grant, None]):
                 raise
             # Not `leave`: after the commit no error may say that there was none.
             grant.release()
-        finally:
-            if not grant.is_released:
-                grant.release()  # an interrupt came in between
+        except BaseException:
+            grant._session.guard.unfinished.append(grant._drop)  # if an interrupt came in between
+            grant.release()
+            grant._session.guard.finished(grant._drop)
+            raise
 
     def __del__(self) -> None:
         if not getattr(self, "_is_entered", True):
