@@ -208,3 +208,44 @@ def test_nodes_deleted_at_random_never_give_two_verified_holders(
     is_over.set()
     vandal.result()
     wait_until(lambda: [] == members(zk, path))
+
+
+def test_leaving_a_with_whose_member_was_deleted_says_so_though_nothing_had_told_it(
+    direct: Coordinator, zk: KazooClient, root: str
+) -> None:
+    """Nobody has watched the member yet; its own delete finds that it is gone."""
+    lock = ZkLock(f"{root}/lock", client=direct)
+
+    def work() -> None:
+        with lock as grant:
+            zk.delete(f"{lock.path}/{grant.name}")
+
+    with pytest.raises(GrantLostError) as lost:
+        work()
+
+    assert "deleted" == lost.value.reason
+
+
+def test_error_of_a_body_whose_member_was_deleted_gets_a_note(
+    direct: Coordinator, zk: KazooClient, root: str
+) -> None:
+    lock = ZkLock(f"{root}/lock", client=direct)
+
+    def work() -> None:
+        with lock as grant:
+            zk.delete(f"{lock.path}/{grant.name}")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError) as failed:
+        work()
+
+    assert "was lost meanwhile: deleted" in "".join(failed.value.__notes__)
+
+
+def test_release_of_a_deleted_member_is_false_and_raises_nothing(
+    direct: Coordinator, zk: KazooClient, root: str
+) -> None:
+    grant = ZkLock(f"{root}/lock", client=direct).acquire(timeout=5.0)
+    zk.delete(f"{grant.path}/{grant.name}")
+
+    assert not grant.release()

@@ -239,7 +239,7 @@ class Guard:
                 self._janitor.delete(node)
             self._janitor.delete(first, on_deleted)
         elif on_deleted is not None:
-            on_deleted(False)  # they went with their session
+            on_deleted(True)  # they went with their session
         with self._lock:
             self._holds.pop(hold, None)
 

@@ -136,7 +136,7 @@ class Hold:
         End it as released, and have its members deleted.
 
         Args:
-            on_deleted: told once whether its first member was there to be deleted, when True is returned.
+            on_deleted: told once, when True is returned; with False if somebody else had deleted its first member.
 
         Returns:
             False if it was over already, or its deadline has passed.

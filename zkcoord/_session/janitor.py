@@ -23,7 +23,8 @@ from zkcoord._session.wire import full_path
 
 log = get_logger("janitor")
 
-#: Called once: True when this delete removed the node, False when it was gone already (or went with its session).
+#: Called once: False when somebody else had removed the node before; True in all other cases: this delete did, or it
+#: went with its session, or the server refused.
 OnDeleted = Callable[[bool], None]
 
 
@@ -103,7 +104,7 @@ class Janitor:
 
     def _run(self, task: _Task) -> None:
         if task.session not in (0, self._session):
-            self._strike(task, False)  # an ephemeral of a session that has ended
+            self._strike(task, True)  # an ephemeral of a session that has ended
             return
         with self._lock:
             if task.is_running or not self._requests.is_up:
@@ -125,7 +126,7 @@ class Janitor:
                     self._postpone(task)
                 case _:
                     log.warning("delete.refused", path=task.node and task.node.path, error=repr(error))
-                    self._strike(task, False)
+                    self._strike(task, True)
 
         path = full_path(self._client, task.node.path)
         task.call = self._requests.submit(Delete(path, -1), deleted, is_confirmed=True)
@@ -143,7 +144,7 @@ class Janitor:
                 if name.startswith(task.prefix):
                     log.debug("orphan.found", path=f"{task.directory}/{name}")
                     self.delete(Node(task.directory, name, session=self._session))
-            self._strike(task, False)
+            self._strike(task, True)
 
         self._requests.submit(Sync(path), lambda value, error: None)
         task.call = self._requests.submit(GetChildren(path, None), listed)
@@ -156,11 +157,11 @@ class Janitor:
         if is_here:
             self._run(task)
 
-    def _strike(self, task: _Task, was_deleted: bool) -> None:
+    def _strike(self, task: _Task, was_there: bool) -> None:
         with self._lock:
             if task not in self._tasks:
                 return
             del self._tasks[task]
             self._changed.notify_all()
         if task.on_done:
-            task.on_done(was_deleted)
+            task.on_done(was_there)

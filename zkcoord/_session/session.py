@@ -228,7 +228,7 @@ class Session:
 
         Args:
             hold: of this session.
-            on_done: told once whether its first member was there to be deleted.
+            on_done: told once; with False if somebody else had deleted its first member.
 
         Returns:
             False when it was over already; `on_done` is not called then.

@@ -115,6 +115,7 @@ class Grant:
         self._hold = hold
         self._pid = os.getpid()
         self._was_lost = False
+        self._was_deleted = False  # by somebody else, and found so only by our own delete
         self._claim = ask.counted
         into.append(self)
 
@@ -310,7 +311,7 @@ class Grant:
         until it is done or the session has ended. Never raises for a lost grant.
 
         Returns:
-            True when this call ended it; False when it was released or lost already.
+            True when this call ended it; False when it was released or lost already, its deleted member included.
 
         Raises:
             ForeignProcessError: called in a forked child.
@@ -341,7 +342,8 @@ class Grant:
             raise
         if not kazoo_private.is_kazoo_thread(self._session.client, threading.current_thread()):
             done.wait(clock.now() + self._coordinator.release_timeout)  # there the answer could not arrive
-        return was_there[0] if was_there else True
+        self._was_deleted = was_there == [False]
+        return not self._was_deleted
 
     def _drop(self) -> None:
         """Give it back, if that is still to be done, without waiting. For zkcoord itself; may be called again."""
@@ -390,6 +392,8 @@ def leave(grant: Grant, error: BaseException | None) -> None:
     reason = grant._hold.loss()
     if error is None:
         grant.release()
+        if reason is None and grant._was_deleted:
+            reason = LossReason.DELETED
         if reason is not None:
             raise grant._lost_error(reason)
         return
@@ -397,5 +401,7 @@ def leave(grant: Grant, error: BaseException | None) -> None:
         grant.release()
     except Exception as failure:
         error.add_note(f"releasing {grant.path} failed as well: {failure!r}")
+    if reason is None and grant._was_deleted:
+        reason = LossReason.DELETED
     if reason is not None:
         error.add_note(f"the grant of {grant.path} (token {grant.token}) was lost meanwhile: {reason.value}")

@@ -50,6 +50,7 @@ REASONS = {
     "-session": "there is no session yet",
     "-member": "there is no member yet",
     "-parent": "there is no directory yet, nor anything that the request needs",
+    "-listed": "the list has been answered and decides; what comes later is the hold's business",
     "-request": "no request is under way",
 }
 
@@ -60,8 +61,8 @@ connect     same     same     same      -session timeout  -parent -member -membe
 create      same     same     same      new      timeout  same    -member -member cancelled ctrl-c    same new
 parents     same     same     same      new      timeout  same    -member -member cancelled ctrl-c    same new
 list        same     same     same      new      timeout  anew    anew    same    cancelled ctrl-c    same new
-limit       same     same     same      new      timeout  anew    anew    same    cancelled ctrl-c    same new
-record      same     same     same      new      timeout  anew    anew    same    cancelled ctrl-c    same new
+limit       same     same     same      new      timeout  anew    -listed same   cancelled ctrl-c    same new
+record      anew     same     anew      new      timeout  anew    anew    anew    cancelled ctrl-c    anew new
 stat        same     same     same      new      timeout  anew    anew    same    cancelled ctrl-c    same new
 sync        same     same     same      new      timeout  anew    anew    same    cancelled ctrl-c    same new
 search      same     same     same      new      timeout  anew    anew    same    cancelled ctrl-c    same new
@@ -74,7 +75,7 @@ look-again  same     same     same      new      timeout  anew    anew    same  
 own-watch   held     held     held      expired  deadline deleted deleted held    held      ctrl-c    held deadline
 heartbeat   held     held     held      expired  deadline deleted deleted held    held      ctrl-c    held deadline
 stamp       held     held     held      expired  deadline deleted deleted held    held      ctrl-c    held deadline
-delete      true     true     true      false    true     false   false   true    true      ctrl-c    true true
+delete      true     true     true      true     true     false   false   true    true      ctrl-c    true true
 """
 # fmt: on
 

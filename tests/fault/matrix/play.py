@@ -248,7 +248,7 @@ class Play:
             is_same = not self._first or self._first == outcome.name
             is_new = None is not self._session != outcome.session
             word = "new" if is_new else "same" if is_same else "anew"
-        assert self._cell.expected == word, outcome
+        assert self._cell.expected == word, f"{word}: {outcome}"
         if self._cell.fault != "stop":
             self._check_bound(outcome)
         assert self._theatre.requests_of(outcome.session) < MANY_REQUESTS

@@ -83,7 +83,7 @@ POINTS = (
     Point("parents", Stage.ACQUIRE, "createContainer", same("lock", "semaphore", "multi"), is_missing=True),
     Point("list", Stage.ACQUIRE, "getChildren", same(*KINDS)),
     Point("limit", Stage.ACQUIRE, "getData", same("semaphore")),
-    Point("record", Stage.ACQUIRE, "setData", same("semaphore"), is_unrecorded=True),
+    Point("record", Stage.ACQUIRE, "multi", same("semaphore"), is_unrecorded=True),
     Point("stat", Stage.ACQUIRE, "exists", same("multi")),
     Point("sync", Stage.ACQUIRE, "sync", same("lock", "multi"), after_lost_create=True),
     Point("search", Stage.ACQUIRE, "getChildren", {"lock": 1}, after_lost_create=True),
