@@ -32,7 +32,7 @@ class Member(ZooKeeperServer):
     def __init__(self, number: int, port: int, tick_time_ms: int, config: Mapping[str, str]) -> None:
         super().__init__(tick_time_ms=tick_time_ms, config=config)
         self.number = number
-        self.port = self._client_port = port
+        self.port = self.client_port = port
 
     @property
     def is_paused(self) -> bool:
@@ -50,7 +50,7 @@ class Member(ZooKeeperServer):
         return next((line[6:].strip() for line in answer.splitlines() if line.startswith("Mode: ")), "")
 
     def _launch(self, port: int) -> None:
-        self.port = self._client_port  # a failed start forgets it
+        self.port = self.client_port  # a failed start forgets it
         if self._directory is None:
             self._directory = Path(tempfile.mkdtemp(prefix="zkcoord-zk-", dir=_scratch_parent()))
             data = self._directory / "data"
