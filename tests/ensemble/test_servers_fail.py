@@ -36,8 +36,12 @@ def contention(ensemble: Ensemble, path: str) -> Iterator[Contention]:
     """Contend for a lock in the body; judge the history when it is over."""
     ensemble.wait_until_serving()
     with Contention(ensemble.hosts, path, SESSION_S) as contending:
-        yield contending
-        ensemble.wait_until_serving()
+        try:
+            yield contending
+            ensemble.wait_until_serving()
+        except BaseException:
+            print(ensemble.report())
+            raise
     events = contending.history.events
     print(
         f"\n{path}: {len(contending.grants)} grants, {contending.losses} of them lost, {len(events)} events"

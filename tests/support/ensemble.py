@@ -170,6 +170,14 @@ class Ensemble:
         )
         return time.monotonic()
 
+    def report(self, last_bytes: int = 6000) -> str:
+        """What each server is, and the end of its log, for a test that fails."""
+        return "\n".join(
+            f"--- server {member.number} at {member.client_port}: {member.mode() or 'serves nobody'}\n"
+            f"{member.log(last_bytes)}"
+            for member in self.members
+        )
+
     # --- faults
 
     @contextmanager
