@@ -114,6 +114,11 @@ def test_followers_are_restarted_one_after_the_other(quick_ensemble: Ensemble) -
 
 @pytest.mark.parametrize("how", ["killed", "stopped"])
 def test_quorum_is_lost_and_regained(quick_ensemble: Ensemble, how: str) -> None:
+    """
+    The followers are killed, or stopped until the leader has given up.
+
+    When all three are stopped and go on, ZooKeeper 3.8.0 may stay with its leader, and never commit anything again.
+    """
     path = f"/quorum-{how}"
     with contention(quick_ensemble, path) as contending:
         contending.wait_for_grants(20)
@@ -124,7 +129,7 @@ def test_quorum_is_lost_and_regained(quick_ensemble: Ensemble, how: str) -> None
             Coordinator(quick_ensemble.hosts, session_timeout=SESSION_S) as other,
         ):
             grant = history.acquire(ZkLock(lock_path, client=mine, owner="holder"), "holder", timeout=10.0)
-            victims = quick_ensemble.followers() if how == "killed" else list(quick_ensemble.members)
+            victims = quick_ensemble.followers()
             for member in victims:
                 member.kill() if how == "killed" else member.pause()
             broken_at = time.monotonic()

@@ -25,8 +25,8 @@ PROCESSES, THREADS = 3, 2
 #: An acquire gives up after this many seconds, so that a stop is seen soon.
 ACQUIRE_S = 3.0
 
-#: Holds last a random time up to this, in seconds, and are looked at this often.
-HOLD_S, LOOK_S = 0.06, 0.005
+#: Holds last a random time up to `HOLD_S` seconds, one in `LONG_ONES` a second, and are looked at every `LOOK_S`.
+HOLD_S, LONG_ONES, LONG_S, LOOK_S = 0.06, 20, 1.0, 0.005
 
 ROOT = Path(__file__).parents[2]
 
@@ -44,7 +44,8 @@ def main() -> None:
                     grant = history.acquire(lock, client, timeout=ACQUIRE_S)
                 except ZkCoordError:
                     continue
-                give_up = time.monotonic() + chance.uniform(0.0, HOLD_S)
+                hold_s = LONG_S if chance.randrange(LONG_ONES) == 0 else chance.uniform(0.0, HOLD_S)
+                give_up = time.monotonic() + hold_s
                 while history.look(grant, client) and (
                     time.monotonic() < give_up or grant.status == "UNCERTAIN"
                 ):

@@ -27,8 +27,10 @@ READY_S = 0.05
 STALL = 0.6
 
 #: Seconds in which a holder confirms all the time before it is paused, so that its proof is as new as can be.
-#: The process has to start in them too.
-BUSY_S = 5.0
+BUSY_S = 3.0
+
+#: Seconds that its process may take to start, on top of that.
+START_S = 10.0
 
 HOLDER, RIVAL = "holder", "rival"
 
@@ -89,13 +91,25 @@ class Round:
                     outcomes = [one.result(60.0) for one in running]
                     assert "leader" == leader.mode(), "the leader has changed: nothing was measured"
                 self.history.note("healed")
-            except threading.BrokenBarrierError:
-                for one in running:
-                    one.result(60.0)  # raises what broke it
-                raise
+            except threading.BrokenBarrierError as error:
+                raise self._cause(running) from error
             finally:
                 self._ready.abort()
         return outcomes
+
+    def _cause(self, running: list[Background[Outcome]]) -> BaseException:
+        """Why not everybody was ready in time."""
+        late = []
+        for case, one in zip(self._cases, running, strict=True):
+            try:
+                one.result(10.0)
+            except threading.BrokenBarrierError:
+                pass  # it was ready, and somebody else was not
+            except AssertionError as error:
+                late.append(f"{case}: {error}")
+            except Exception as error:
+                return error
+        return AssertionError("not ready in time: " + "; ".join(late))
 
     def coordinator(self, hosts: str, session_s: float) -> Coordinator:
         """A coordinator that is closed when the round is over."""
@@ -205,10 +219,11 @@ def after_stall(this: Round, path: str, session_s: float) -> Here:
 def after_pause(this: Round, path: str, session_s: float) -> Elsewhere:
     """Its process was stopped for 0.6 T, and one heartbeat was answered after that."""
     pause_at = this.at - READY_S - STALL * session_s
-    sleep_until(pause_at - BUSY_S)
+    sleep_until(pause_at - BUSY_S - START_S)
     process = HolderProcess(this.follower.hosts, path, session_s, HOLDER)
     this.cleanup.enter_context(process)
     process.wait_for(Kind.OK, "acquire")
+    assert time.monotonic() < pause_at, "the holder's process took too long to start"
     sleep_until(pause_at)
     process.pause(until=this.at - READY_S)
     process.wait_for(Kind.NOTE, "confirmed")

@@ -17,6 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from kazoo.client import KazooClient
+
 from tests.support.link import Link
 from tests.support.waiting import wait_until
 from zkcoord.testing.installed import START_ATTEMPTS, ZooKeeperServer, _scratch_parent
@@ -159,16 +161,31 @@ class Ensemble:
         return [member for member in self.members if member.mode() == "follower"]
 
     def wait_until_serving(self, members: Iterable[Member] | None = None) -> float:
-        """Wait until these (all, by default) serve, and one of all leads; returns the moment at which they do."""
+        """
+        Wait until these (all, by default) follow the one leader and a write commits; returns the moment it has.
+
+        A server calls itself leader or follower before it is of use, and for a while after it is of none.
+        """
         wanted = tuple(self.members if members is None else members)
-        wait_until(
-            lambda: (
-                all(member.mode() for member in wanted)
-                and sum(member.mode() == "leader" for member in self.members) == 1
-            ),
-            SERVE_S,
-        )
-        return time.monotonic()
+
+        def is_complete() -> bool:
+            return all(member.mode() for member in wanted) and self._leaders() == 1
+
+        wait_until(is_complete, SERVE_S)
+        client = KazooClient(",".join(member.hosts for member in wanted), timeout=5.0)
+        try:
+            client.start(timeout=SERVE_S)
+            client.retry(client.ensure_path, "/serving")
+            client.retry(client.set, "/serving", b"")
+        finally:
+            client.stop()
+            client.close()
+        served_at = time.monotonic()
+        wait_until(is_complete, SERVE_S)
+        return served_at
+
+    def _leaders(self) -> int:
+        return sum(member.mode() == "leader" for member in self.members)
 
     def report(self, last_bytes: int = 6000) -> str:
         """What each server is, and the end of its log, for a test that fails."""
