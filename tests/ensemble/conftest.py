@@ -8,25 +8,26 @@ from contextlib import contextmanager
 import pytest
 
 from tests.support.ensemble import Ensemble
-from tests.support.zookeeper import (
-    NoZooKeeperError,
-    ServerStartError,
-    find_classpath,
-    find_java,
-    is_real_required,
-)
+from tests.support.zookeeper import NoZooKeeperError, ServerStartError, find_zookeeper, is_real_required
 
 
 @contextmanager
 def started(*, tick_time_ms: int, sync_limit: int) -> Iterator[Ensemble]:
-    """An ensemble, or the reason why there is none: a skip, or a failure where a real ZooKeeper is required."""
+    """
+    An ensemble, or the reason why there is none.
+
+    That is a skip where another real ZooKeeper is in use (a container, somebody else's servers), or none is required.
+    """
     ensemble = Ensemble(tick_time_ms=tick_time_ms, sync_limit=sync_limit)
-    problem = ""
+    problem, is_fatal = "", is_real_required()
     try:
         ensemble.start()
-    except (NoZooKeeperError, ServerStartError) as error:
-        problem = f"an ensemble needs an installed ZooKeeper, not a container or somebody else's: {error}"
-    if problem and is_real_required() and (find_java() is None or find_classpath() is None):
+    except NoZooKeeperError as error:
+        problem = f"an ensemble of our own needs an installed ZooKeeper: {error}"
+        is_fatal = is_fatal and not _has_another()
+    except ServerStartError as error:
+        problem = str(error)
+    if problem and is_fatal:
         pytest.fail(f"ZKCOORD_REQUIRE_REAL is set, but: {problem}", pytrace=False)
     if problem:
         pytest.skip(problem)
@@ -34,6 +35,14 @@ def started(*, tick_time_ms: int, sync_limit: int) -> Iterator[Ensemble]:
         yield ensemble
     finally:
         ensemble.stop()
+
+
+def _has_another() -> bool:
+    try:
+        find_zookeeper()
+    except NoZooKeeperError:
+        return False
+    return True
 
 
 @pytest.fixture(scope="module")
