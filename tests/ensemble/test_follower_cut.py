@@ -18,6 +18,7 @@ from tests.support import margins
 from tests.support.cut_scenarios import MAY_BE_EARLY, Round
 from tests.support.ensemble import Ensemble
 from tests.support.faults import Background
+from tests.support.waiting import wait_until
 from zkcoord import Coordinator, ZkLock
 from zkcoord.testing.checks import assert_sound, completion
 from zkcoord.testing.history import History
@@ -59,7 +60,10 @@ def test_holder_on_a_follower_that_is_cut_off_sees_its_loss_first(slow_ensemble:
         return Background(lambda: this.run(one_at_a_time), name=this.root)
 
     running = [begin(this) for this in rounds]
-    outcomes = [outcome for one in running for outcome in one.result(LEAD_S + 90.0)]
+    wait_until(
+        lambda: all(one.is_done for one in running), LEAD_S + PERIOD_S + 90.0
+    )  # also if one has failed
+    outcomes = [outcome for one in running for outcome in one.result()]
 
     print("\n" + margins.table(outcomes))
     print(

@@ -34,18 +34,26 @@ def main() -> None:
     history = stdout_history()
     with Coordinator(hosts, session_timeout=float(session_s)) as coordinator:
         grant = history.acquire(ZkLock(path, client=coordinator), client, timeout=20.0)
-        looked_at = [time.monotonic()]
-
-        def has_slept() -> bool:
-            looked_at.append(time.monotonic())
-            return looked_at[-1] - looked_at[-2] > SLEPT_S
-
-        confirm_until(grant, has_slept)
+        confirm_until(grant, Sleeper().has_slept)
         confirm_until(grant, lambda: True)
         history.look(grant, client)
         history.note("confirmed")
         history.await_loss(grant, client, 120.0)
         threading.Event().wait()
+
+
+class Sleeper:
+    """Notices that the process has slept: two looks lie too far apart. It stays with that, once seen."""
+
+    def __init__(self) -> None:
+        self._looked_at = time.monotonic()
+        self._longest_s = 0.0
+
+    def has_slept(self) -> bool:
+        now = time.monotonic()
+        self._longest_s = max(self._longest_s, now - self._looked_at)
+        self._looked_at = now
+        return self._longest_s > SLEPT_S
 
 
 def confirm_until(grant: Grant, is_enough: Callable[[], bool]) -> None:
