@@ -41,6 +41,7 @@ def contention(ensemble: Ensemble, path: str) -> Iterator[Contention]:
             ensemble.wait_until_serving()
         except BaseException:
             print(ensemble.report())
+            ensemble.revive()  # for the tests that follow
             raise
     events = contending.history.events
     print(

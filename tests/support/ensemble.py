@@ -2,7 +2,8 @@
 Three real ZooKeeper servers on this machine, which can be killed, stopped and cut from one another.
 
 Each server's configuration names its own addresses for the others: they lead through a `Link`, so that what one server
-sends to another can be made to vanish while clients reach both.
+sends to another can be made to vanish while clients reach both. (Not all of an election: a server also connects to the
+address that another one announces.)
 """
 
 from __future__ import annotations
@@ -205,6 +206,30 @@ class Ensemble:
             for link in links:
                 stack.enter_context(link.black_holed())
             yield
+
+    @contextmanager
+    def deserted(self, leader: Member) -> Iterator[None]:
+        """
+        As `cut_off`, but the others notice at once and elect a new leader; the old one does not notice for `sync_s`.
+
+        So there are two servers that call themselves leader. The old one is stopped for a moment: it could tell the
+        others that it leads, since servers also connect to the very address that another one announces.
+        """
+        others = [member for member in self.members if member is not leader]
+        with self.cut_off(leader):
+            with leader.paused():
+                for (_, target), (quorum, _) in self._links.items():
+                    if target == leader.number:
+                        quorum.desert()
+                self.wait_until_serving(others)
+            yield
+
+    def revive(self) -> None:
+        """Let all go on or start again, whatever was done to them."""
+        for member in self.members:
+            if member.is_paused:
+                member.resume()
+        self.start_members(self.members)
 
 
 def _free_ports(count: int) -> list[int]:

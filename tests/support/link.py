@@ -38,6 +38,8 @@ class Link:
         self._listener = socket.create_server(("127.0.0.1", port))
         self.port: int = self._listener.getsockname()[1]
         self._peers: dict[socket.socket, socket.socket] = {}
+        self._nears: set[socket.socket] = set()
+        self._deserted: list[socket.socket] = []
         self._lock = threading.Lock()  # held while bytes pass, and while that is switched
         self._is_passing = True
         self._is_closed = False
@@ -59,6 +61,18 @@ class Link:
             self._is_passing = True
             self._drop()
         self._wake.send(b"x")
+
+    def desert(self) -> None:
+        """As `black_hole`, but whoever has connected learns of it: its end is closed, the target's stays open."""
+        with self._lock:
+            self._is_passing = False
+            for near in list(self._nears):
+                far = self._peers[near]
+                self._selector.unregister(far)
+                self._deserted.append(far)
+                self._forget(near, far)
+                self._selector.unregister(near)
+                near.close()
 
     @contextmanager
     def black_holed(self) -> Iterator[None]:
@@ -127,6 +141,7 @@ class Link:
                 end.settimeout(SEND_TIMEOUT_S)
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self._peers[end] = other
+                self._nears.add(near)
                 self._selector.register(end, selectors.EVENT_READ)
 
     def _connect(self) -> socket.socket | None:
@@ -152,11 +167,19 @@ class Link:
             self._close(end)
 
     def _close(self, end: socket.socket) -> None:
-        for one in (end, self._peers[end]):
-            del self._peers[one]
+        both = (end, self._peers[end])
+        self._forget(*both)
+        for one in both:
             self._selector.unregister(one)
             one.close()
 
+    def _forget(self, *ends: socket.socket) -> None:
+        for one in ends:
+            del self._peers[one]
+            self._nears.discard(one)
+
     def _drop(self) -> None:
+        while self._deserted:
+            self._deserted.pop().close()
         while self._peers:
             self._close(next(iter(self._peers)))

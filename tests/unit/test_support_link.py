@@ -83,6 +83,20 @@ def test_black_hole_is_silent_and_keeps_connections_open(echo: Echo) -> None:
             assert answers(again)
 
 
+def test_deserted_target_notices_nothing_until_it_is_healed() -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    with listener, Link(listener.getsockname()[1]) as link, connect(link) as client:
+        target, _ = listener.accept()
+        target.settimeout(0.1)
+        link.desert()
+        assert b"" == client.recv(64)
+        with pytest.raises(TimeoutError):
+            target.recv(64)
+        link.restore()
+        with target:
+            assert not answers(target)
+
+
 def test_who_connects_while_nobody_listens_yet_is_served_once_somebody_does(echo: Echo) -> None:
     with socket.socket() as reserved:
         reserved.bind(("127.0.0.1", 0))
