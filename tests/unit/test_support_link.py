@@ -88,6 +88,7 @@ def test_deserted_target_notices_nothing_until_it_is_healed() -> None:
     with listener, Link(listener.getsockname()[1]) as link, connect(link) as client:
         target, _ = listener.accept()
         target.settimeout(0.1)
+        wait_until(lambda: link.connections == 1)
         link.desert()
         assert b"" == client.recv(64)
         with pytest.raises(TimeoutError):

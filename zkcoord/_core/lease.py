@@ -70,7 +70,15 @@ class Lease:
     All times are of one clock that counts system suspend; the caller passes them in.
     """
 
-    __slots__ = ("_answers", "_connect_sent", "_margin_s", "_pair_gap_s", "_timeout_s", "basis", "confirmed_sent")
+    __slots__ = (
+        "_answers",
+        "_connect_sent",
+        "_margin_s",
+        "_pair_gap_s",
+        "_timeout_s",
+        "basis",
+        "confirmed_sent",
+    )
 
     def __init__(self, timeout_s: float, tick_s: float | None = None) -> None:
         self._timeout_s = timeout_s
