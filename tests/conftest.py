@@ -59,7 +59,11 @@ def zookeeper() -> Iterator[Server]:
 @pytest.fixture
 def own_zookeeper() -> Iterator[ZooKeeperServer]:
     """A real server of the test's own, to pause, kill or restart. Needs an installed ZooKeeper."""
-    server = ZooKeeperServer()
+    yield from own_server(ZooKeeperServer())
+
+
+def own_server(server: ZooKeeperServer) -> Iterator[ZooKeeperServer]:
+    """Start an installed server for a fixture, and stop it afterwards; skip where there is none."""
     try:
         server.start()
     except NoZooKeeperError as error:

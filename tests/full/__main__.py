@@ -16,9 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.fault.matrix.expected import CELLS
+from tests.support import margins
 
 ROOT = Path(__file__).parents[2]
 STATE = ROOT / ".pytest_cache" / "full-runs.json"
+MARGINS = STATE.with_name("margins.jsonl")
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class Run:
         variable: the environment variable that tells the test how much to do.
         batch: how much in one go.
         count: how much in all, unless the command line says otherwise.
+        has_margins: the test keeps its margins (`tests.support.margins`); they are shown at the end.
     """
 
     target: str
@@ -38,6 +41,7 @@ class Run:
     batch: int
     count: int
     about: str
+    has_margins: bool = False
 
 
 RUNS = {
@@ -76,6 +80,28 @@ RUNS = {
         sum(not cell.point.is_cold for cell in CELLS),
         "cells of the fault matrix on a real server",
     ),
+    "ensemble": Run(
+        "tests/ensemble/test_follower_cut.py::test_holder_on_a_follower_that_is_cut_off_sees_its_loss_first",
+        "ZKCOORD_ENSEMBLE_RUNS",
+        5,
+        20,
+        "cuts of a follower from its leader under holders of every kind, with sessions of 4, 6 and 15 s each",
+        has_margins=True,
+    ),
+    "quiet": Run(
+        "tests/ensemble/test_follower_cut.py::test_no_grant_is_lost_while_nothing_happens",
+        "ZKCOORD_QUIET_S",
+        60,
+        60,
+        "seconds of holding while nothing happens",
+    ),
+    "blips": Run(
+        "tests/fault/test_blips.py",
+        "ZKCOORD_BLIPS",
+        50,
+        50,
+        "breaks of a connection shorter than T/4, of each session time",
+    ),
 }
 
 
@@ -90,6 +116,8 @@ def main(arguments: list[str]) -> int:
     count = options.count or run.count
     state = {} if options.again or not STATE.exists() else json.loads(STATE.read_text())
     done = int(state.get(options.name, 0))
+    if run.has_margins and not done:
+        MARGINS.unlink(missing_ok=True)
     while done < count:
         size = min(run.batch, count - done)
         print(f"{options.name}: {done:,} of {count:,} done", flush=True)
@@ -97,23 +125,25 @@ def main(arguments: list[str]) -> int:
             sys.executable,
             "-m",
             "pytest",
-            "-q",
+            "-qs",
             run.target,
             f"--hypothesis-seed={done}",
             "-p",
             "no:randomly",
         ]
-        code = subprocess.run(
-            command,
-            cwd=ROOT,
-            env={**os.environ, run.variable: str(size), "ZKCOORD_FULL_DONE": str(done)},
-            check=False,
-        ).returncode
+        STATE.parent.mkdir(exist_ok=True)
+        variables = {
+            run.variable: str(size),
+            "ZKCOORD_FULL_DONE": str(done),
+            margins.VARIABLE: str(MARGINS) if run.has_margins else "",
+        }
+        code = subprocess.run(command, cwd=ROOT, env={**os.environ, **variables}, check=False).returncode
         if code:
             return code
         done += size
-        STATE.parent.mkdir(exist_ok=True)
         STATE.write_text(json.dumps({**state, options.name: done}))
+    if run.has_margins and MARGINS.exists():
+        print(margins.table(margins.load(MARGINS)))
     print(f"{options.name}: {done:,} done")
     return 0
 

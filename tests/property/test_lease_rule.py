@@ -30,10 +30,11 @@ class Answer:
 
 
 def basis_by_definition(connections, gap):
-    """The newest proof: of each connection's Connect, and of all pairs of requests on one connection."""
+    """The newest proof: of each Connect with a confirmation behind it, and of all pairs on one connection."""
     proofs = [NEVER]
     for connect, answers in connections:
-        proofs += [] if connect is None else [connect]
+        is_confirmed = any(answer.is_confirmed for answer in answers)
+        proofs += [] if connect is None or not is_confirmed else [connect]
         proofs += [
             earlier.sent
             for index, later in enumerate(answers)

@@ -35,6 +35,11 @@ class Background(Generic[T]):
         """Whether it has ended, either way."""
         return not self._thread.is_alive()
 
+    def wait(self, timeout: float) -> bool:
+        """Wait for its end, at most `timeout` seconds; whether it has ended."""
+        self._thread.join(timeout)
+        return self.is_done
+
     def result(self, timeout: float = PATIENCE_S) -> T:
         """Return what the call returned."""
         self._thread.join(timeout)

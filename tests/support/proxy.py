@@ -347,8 +347,9 @@ class FaultProxy:
         self._calls.append(run)
         try:
             self._wake_sender.send(b"\0")
-        except BlockingIOError:
-            pass  # the loop has plenty of wake-ups to read already
+        except OSError:
+            # The loop has plenty of wake-ups to read already, or it was awake and our call was the last it has run.
+            pass
         if not done.wait(CALL_TIMEOUT_S):
             raise RuntimeError("the proxy's thread did not answer")
         if errors:

@@ -42,11 +42,35 @@ def test_nothing_is_proved_before_the_first_pair():
     )
 
 
-def test_a_connect_that_was_seen_is_a_proof_of_its_own():
+def test_a_connect_that_was_seen_is_a_proof_once_a_quorum_has_answered_behind_it():
     lease = Lease(T)
     lease.connected(100.0)
+    assert NEVER == lease.deadline
+    lease.answered(100.2, 100.3, False)
+    assert NEVER == lease.deadline  # a leader that was deserted takes sessions back, and answers reads
+    lease.answered(100.4, 100.5, True)
 
     assert until(100.0) == lease.deadline
+
+
+def test_a_reconnect_does_not_prolong_what_an_earlier_connection_has_proved():
+    lease = Lease(T)
+    lease.connected(100.0)
+    lease.answered(100.1, 100.2, True)
+    lease.connected(105.0)
+
+    assert until(100.0) == lease.deadline
+    lease.connected(None)
+    lease.answered(106.0, 106.1, True)
+    assert until(100.0) == lease.deadline  # nobody had answered on the connection of 105
+
+
+def test_a_connect_makes_any_confirmation_the_next_proof():
+    lease = Lease(T)
+    lease.connected(100.0)
+    assert 100.0 == lease.next_proof()
+    lease.answered(100.1, 100.2, True)
+    assert 100.2 + K == lease.next_proof()
 
 
 def test_a_connect_that_nobody_saw_proves_nothing():

@@ -46,11 +46,13 @@ class Rig:
     def kick(self):
         self.kicks += 1
 
-    def up(self, session=7, sent=START):
+    def up(self, session=7, sent=START, is_confirmed=True):
         self.kazoo.reconnected()
         self.guard.connected(session, T, sent)
         self.requests.up()
         self.janitor.up(session)
+        if sent is not None and is_confirmed:
+            self.guard.answered(sent, sent, True)
         return self
 
     def down(self):
@@ -188,7 +190,8 @@ def test_no_second_heartbeat_is_sent_while_one_is_unanswered(rig):
     assert [beat("/a/w")] == rig.kazoo.sent
 
 
-def test_a_refused_check_confirms_nothing(rig):
+def test_a_refused_check_confirms_nothing():
+    rig = Rig().up(is_confirmed=False)
     rig.track()
     rig.tick(0)
     rig.kazoo.answer([NoNodeError()])

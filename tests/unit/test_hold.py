@@ -42,6 +42,7 @@ def watchman():
 def hold(watchman):
     lease = Lease(10.0)
     lease.connected(START)
+    lease.answered(START, START, is_confirmed=True)
     return Hold("/a", (Node("/a", "x-lock-0000000001", 17, 7),), lease, watchman)
 
 
@@ -183,6 +184,7 @@ def test_a_waiter_is_woken_by_a_release(hold):
 def bounded(watchman):
     lease = Lease(10.0)
     lease.connected(START)
+    lease.answered(START, START, is_confirmed=True)
     return Hold("/a", (Node("/a", "x-lock-0000000001", 17, 7),), lease, watchman, max_hold_s=3.0)
 
 

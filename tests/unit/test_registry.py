@@ -46,6 +46,7 @@ def watchman():
 def hold(watchman):
     lease = Lease(10.0)
     lease.connected(watchman.now())
+    lease.answered(watchman.now(), watchman.now(), is_confirmed=True)
     return Hold("/a", (Node("/a", "x-lock-0000000001", 17, 7),), lease, watchman)
 
 

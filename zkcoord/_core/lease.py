@@ -10,7 +10,9 @@ its answers to the leader's pings, every half tick; a forwarded write does not c
 
 Let ``c`` be the send time of the newest answered *leader-confirmed* request. The proof reaches back to ``b``, the send
 time of the newest request of any kind whose answer had arrived at least K before ``c`` was sent, on the same
-connection, or the send time of this connection's Connect (the leader itself revalidates the session) if that is later.
+connection, or the send time of this connection's Connect (the leader itself revalidates the session) if that is later
+and something leader-confirmed was answered on this connection: a leader that the others have deserted goes on
+revalidating sessions until it notices, and only a quorum's answer shows that it led, then and at the Connect.
 Until ``b + T - margin`` the session cannot have ended by itself, whatever the network or the process does.
 
 Simpler rules (``c + T``, ``c + T - h - tick/2``, comparing send times only) gave two believers for seconds after a
@@ -68,13 +70,22 @@ class Lease:
     All times are of one clock that counts system suspend; the caller passes them in.
     """
 
-    __slots__ = ("_answers", "_margin_s", "_pair_gap_s", "_timeout_s", "basis", "confirmed_sent")
+    __slots__ = (
+        "_answers",
+        "_connect_sent",
+        "_margin_s",
+        "_pair_gap_s",
+        "_timeout_s",
+        "basis",
+        "confirmed_sent",
+    )
 
     def __init__(self, timeout_s: float, tick_s: float | None = None) -> None:
         self._timeout_s = timeout_s
         self._pair_gap_s = pair_gap_s(timeout_s, tick_s)
         self._margin_s = margin_s(timeout_s)
         self._answers: deque[_Answer] = deque()
+        self._connect_sent: float | None = None
         self.basis = float("-inf")
         self.confirmed_sent = float("-inf")
 
@@ -87,13 +98,14 @@ class Lease:
         """
         Start a new connection of the same session: answers of an earlier one prove nothing about this one.
 
+        By itself it proves nothing either; the first confirmed answer makes its Connect count.
+
         Args:
             sent: when its Connect was sent, or an earlier moment; None if nobody saw it.
         """
         self._answers.clear()
         self.confirmed_sent = float("-inf")
-        if sent is not None:
-            self.basis = max(self.basis, sent)
+        self._connect_sent = sent
 
     def answered(self, sent: float, arrived: float, is_confirmed: bool) -> None:
         """
@@ -107,12 +119,17 @@ class Lease:
         """
         if is_confirmed and sent > self.confirmed_sent:
             self.confirmed_sent = sent
+            if self._connect_sent is not None:
+                self.basis = max(self.basis, self._connect_sent)
+                self._connect_sent = None
             self._advance(sent - self._pair_gap_s)
         if not self._answers or arrived - self._answers[-1].arrived >= SAMPLE_S:
             self._answers.append(_Answer(sent, arrived))
 
     def next_proof(self) -> float | None:
         """The earliest send time of a confirmed request that would move the basis; None with no answer to pair."""
+        if self._connect_sent is not None:
+            return self._connect_sent
         return self._answers[0].arrived + self._pair_gap_s if self._answers else None
 
     def _advance(self, arrived_by: float) -> None:

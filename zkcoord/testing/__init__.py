@@ -9,11 +9,15 @@ A test kit for everybody who uses ZooKeeper from Python: a server in the test pr
 * ``expire_session(client)``: ends a client's session on the server, as its expiry would;
 * ``zk_faults``: delays, stalls, cuts and lost replies, on the embedded server.
 
+`History` writes down what the clients of a lock do and see; `zkcoord.testing.checks` judges it.
+
 For development and tests; the embedded server keeps everything in memory.
 """
 
 from zkcoord.server import EmbeddedServer, Fault, Faults
+from zkcoord.testing.checks import assert_sound
 from zkcoord.testing.find import find_zookeeper
+from zkcoord.testing.history import History
 from zkcoord.testing.installed import ZooKeeperServer
 from zkcoord.testing.probe import NoZooKeeperError, Server, ServerStartError
 from zkcoord.testing.sessions import expire
@@ -22,10 +26,12 @@ __all__ = [
     "EmbeddedServer",
     "Fault",
     "Faults",
+    "History",
     "NoZooKeeperError",
     "Server",
     "ServerStartError",
     "ZooKeeperServer",
+    "assert_sound",
     "expire",
     "find_zookeeper",
 ]
