@@ -16,8 +16,10 @@ from tests.support.zookeeper import free_port
 from zkcoord import (
     AcquireCancelledError,
     AcquireTimeoutError,
+    ConfigError,
     ConnectionLostError,
     Coordinator,
+    Grant,
     GrantLostError,
     ZkLock,
 )
@@ -297,3 +299,50 @@ def test_held_up_delete_does_not_hold_up_others(
     with proxy.hold_reply(Op.DELETE):
         assert timed(grant.release)[0] <= 0.3 + ROOM_S
     assert ZkLock(f"{root}/lock", client=coordinator).acquire(timeout=5.0).release()
+
+
+def test_verify_and_transaction_wait_for_a_connection_that_is_coming_back(
+    proxied: Coordinator, proxy: FaultProxy, zk: KazooClient, root: str
+) -> None:
+    zk.create(f"{root}/data", b"", makepath=True)
+    with ZkLock(f"{root}/lock", client=proxied).acquire(timeout=10.0) as grant:
+        for number in range(2):
+            proxy.cut()
+            wait_until(lambda: not proxied.session().requests.is_up)
+            verifying = Background(lambda: grant.verify(timeout=SESSION_S))
+            writing = Background(lambda: write(grant, f"{root}/data", SESSION_S))
+            assert not verifying.is_done
+            proxy.restore()
+
+            verifying.result()
+            writing.result()
+            assert number + 1 == zk.get(f"{root}/data")[1].version
+
+
+def write(grant: Grant, path: str, timeout: float) -> None:
+    with grant.transaction(timeout=timeout) as tx:
+        tx.set_data(path, b"x")
+
+
+def test_verify_is_sent_again_when_its_answer_is_lost(
+    proxied: Coordinator, proxy: FaultProxy, root: str
+) -> None:
+    with ZkLock(f"{root}/lock", client=proxied).acquire(timeout=10.0) as grant:
+        proxy.drop_reply(Op.MULTI)
+        grant.verify(timeout=SESSION_S)
+
+
+def test_transaction_that_is_larger_than_servers_take_says_so(
+    make_coordinator: MakeCoordinator, zk: KazooClient, root: str
+) -> None:
+    zk.create(f"{root}/data", b"", makepath=True)
+    with ZkLock(f"{root}/lock", client=make_coordinator()).acquire(timeout=10.0) as grant:
+        tx = grant.transaction(timeout=SESSION_S)
+        for _ in range(3):
+            tx.set_data(f"{root}/data", bytes(500_000))
+
+        with pytest.raises(ConfigError, match=r"one request of 15\d{5} bytes; servers take"):
+            tx.commit()
+
+        grant.verify(timeout=SESSION_S)
+    assert 0 == zk.get(f"{root}/data")[1].version

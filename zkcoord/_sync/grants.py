@@ -17,6 +17,7 @@ from zkcoord._session import clock, kazoo_private, process
 from zkcoord._session.fenced import Operations, fence_error, first_refusal
 from zkcoord._session.hold import Hold
 from zkcoord._session.requests import LinkLostError
+from zkcoord._session.runner import USUAL_REQUEST_BYTES
 from zkcoord._session.session import Session
 from zkcoord._spec import AcquireCall, timeout_s
 from zkcoord._sync.driver import Signal, call
@@ -234,14 +235,14 @@ class Grant:
         rules = dict(self._spec.places)
         nodes = self._hold.nodes
         check = TransactionRequest([CheckVersion(self._full(node.path), -1) for node in nodes])
-        answers = self._ask(check, limit_s, is_confirmed=True)
+        answers = self._ask(check, limit_s, is_confirmed=True, is_repeatable=True)
         refused = first_refusal(answers)
         if refused is not None:
             raise fence_error(self._hold, refused) from refused
         for node in nodes:
             if node.directory not in rules:
                 continue  # held by a multi-lock, of which this grant is one path
-            children = self._ask(GetChildren(self._full(node.directory), None), limit_s)
+            children = self._ask(GetChildren(self._full(node.directory), None), limit_s, is_repeatable=True)
             conflicts = conflicts_of(children, node.name, rules[node.directory])
             if conflicts:
                 raise QueueConflictError(node.directory, conflicts)
@@ -363,14 +364,21 @@ class Grant:
     def _full(self, path: str) -> str:
         return (self._session.client.chroot or "") + path
 
-    def _ask(self, request: Any, limit_s: float | None, *, is_confirmed: bool = False) -> Any:
+    def _ask(
+        self, request: Any, limit_s: float | None, *, is_confirmed: bool = False, is_repeatable: bool = False
+    ) -> Any:
         """Ask the server something about this grant, at most until its deadline."""
-        now = clock.now()
-        give_up = min(self._hold.deadline, now + limit_s if limit_s is not None else float("inf"))
+        give_up_at = float("inf") if limit_s is None else clock.now() + limit_s
         try:
-            return call(self._session, request, give_up, is_confirmed=is_confirmed)
+            return self._call(request, give_up_at, is_confirmed, is_repeatable)
         except LinkLostError as error:
             self.check()
+            size = len(request.serialize()) if error.maybe_applied else 0
+            if size >= USUAL_REQUEST_BYTES:
+                raise ConfigError(
+                    f"the connection broke under one request of {size} bytes; servers take {USUAL_REQUEST_BYTES}"
+                    " unless jute.maxbuffer says otherwise, and hang up without a word: write less at a time"
+                ) from error
             raise ConnectionLostError(
                 f"no answer about {self.path} in time; the grant itself is {self.status.value} for"
                 f" {self.remaining():.2f} s more",
@@ -378,6 +386,18 @@ class Grant:
             ) from error
         except KazooException as error:
             raise ConnectionLostError(f"the server refused to answer about {self.path}: {error!r}") from error
+
+    def _call(self, request: Any, give_up_at: float, is_confirmed: bool, is_repeatable: bool) -> Any:
+        """Send once there is a connection; again where that does no harm."""
+        while True:
+            give_up = min(self._hold.deadline, give_up_at)
+            try:
+                return call(self._session, request, give_up, is_confirmed=is_confirmed)
+            except LinkLostError as error:
+                left_s = give_up - clock.now()
+                is_final = error.maybe_applied and not is_repeatable
+                if is_final or left_s <= 0 or not self._session.wait_connected(left_s):
+                    raise
 
 
 def leave(grant: Grant, error: BaseException | None) -> None:
