@@ -97,6 +97,11 @@ class Link:
         self._wake.send(b"x")
         self._thread.join(2 * SEND_TIMEOUT_S)
         assert not self._thread.is_alive(), "the link's thread did not end"
+        with self._lock:
+            self._drop()
+        for end in (self._listener, self._woken, self._wake):
+            end.close()
+        self._selector.close()
 
     def __enter__(self) -> Self:
         return self
@@ -118,11 +123,6 @@ class Link:
                     self._accept()
                 else:
                     self._pass(key.fileobj)  # type: ignore[arg-type]  # always a socket
-        with self._lock:
-            self._drop()
-        for end in (self._listener, self._woken, self._wake):
-            end.close()
-        self._selector.close()
 
     def _pause(self) -> None:
         """Sleep until somebody wakes us: what is ready to be read would keep the selector busy."""

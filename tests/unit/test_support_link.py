@@ -30,8 +30,11 @@ class Echo:
 
     def _echo(self, connection: socket.socket) -> None:
         with connection:
-            while data := connection.recv(1024):
-                connection.sendall(data)
+            try:
+                while data := connection.recv(1024):
+                    connection.sendall(data)
+            except OSError:
+                pass  # what it had not read was closed on it
 
     def close(self) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
