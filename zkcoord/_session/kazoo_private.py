@@ -8,10 +8,12 @@ take a watch back, and finish on a thread that users' callbacks share.
 """
 
 import atexit
+import gc
 import socket
 import sys
 import threading
 from collections.abc import Callable, Iterable
+from types import FrameType
 from typing import Any, Protocol
 
 from kazoo.client import KazooClient
@@ -107,7 +109,7 @@ def is_dead(client: KazooClient) -> bool:
     with ``is_alive``, which takes a live thread for ended for ever when Ctrl-C strikes in it (Python 3.11, 3.12).
     """
     routine = client._connection._connection_routine
-    return routine is not None and routine.ident not in sys._current_frames()
+    return routine is not None and routine not in threading.enumerate()
 
 
 def has_ended(client: KazooClient) -> bool:
@@ -186,13 +188,28 @@ def negotiated_timeout_s(client: KazooClient) -> float | None:
     """Read the negotiated timeout of a client that is already connected from its connection thread's frame."""
     routine = client._connection._connection_routine
     ident = getattr(routine, "ident", None)
-    frame = sys._current_frames().get(ident) if ident is not None else None
+    frame = _current_frames().get(ident) if ident is not None else None
     while frame is not None:
         if frame.f_code.co_name == "_connect_attempt":
             read_s = frame.f_locals.get("read_timeout")
             return read_s * 1.5 if isinstance(read_s, float) and read_s < 10_000 else None
         frame = frame.f_back
     return None
+
+
+def _current_frames() -> dict[int, FrameType]:
+    """
+    Return all threads' frames, without the deadlock of Python 3.11.
+
+    It holds the interpreter's lock of threads meanwhile; a garbage collection in there may run code that waits for it.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return sys._current_frames()
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def drop_connection(client: KazooClient) -> None:

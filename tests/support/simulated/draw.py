@@ -86,14 +86,17 @@ def _drifts(random: Random, count: int) -> tuple[float, ...]:
 def _round(random: Random, kind: str, timeout_s: float) -> Round:
     sides = {"lock": "lock", "multi": "lock", "semaphore": "permits"}
     paths = random.choice((("/a",), ("/b",), ("/a", "/b"))) if kind == "multi" else ("/a",)
+    side = sides.get(kind) or random.choice(("read", "read", "write"))
+    then = {"read": "upgrade", "write": "downgrade"}.get(side, "") if random.random() < 0.4 else ""
     return Round(
         pause_s=random.choice((0.0, random.uniform(0, 0.1), random.uniform(0, 1) * timeout_s)),
         paths=paths,
-        side=sides.get(kind) or random.choice(("read", "read", "write")),
+        side=side,
         weight=random.randint(1, LIMIT) if kind == "semaphore" else 1,
         timeout_s=random.choice((None, None, random.uniform(0.01, 3) * timeout_s)),
         hold_s=random.choice((random.uniform(0, 0.1), random.uniform(0.2, 3) * timeout_s)),
         is_try=random.random() < 0.1,
+        then=then,
     )
 
 

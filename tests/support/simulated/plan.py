@@ -13,7 +13,17 @@ LIMIT = 3
 
 @dataclass(frozen=True)
 class Round:
-    """One acquire of a client: after how long, with which rule, for how long held; `timeout_s` None = for ever."""
+    """
+    One acquire of a client.
+
+    Attributes:
+        pause_s: after how long.
+        side: "lock", "read", "write" or "permits".
+        timeout_s: None = for ever.
+        hold_s: for how long it is held.
+        then: "downgrade" a writer takes the read lock as well, half-way, and gives the write lock back; "upgrade" a
+            reader tries to become the writer.
+    """
 
     pause_s: float
     paths: tuple[str, ...]
@@ -22,6 +32,7 @@ class Round:
     timeout_s: float | None
     hold_s: float
     is_try: bool = False
+    then: str = ""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ Whole schedules in virtual time: clients that take turns on an ensemble, and eve
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -22,7 +23,7 @@ from tests.support.simulated.followers import Quorum
 from tests.support.simulated.plan import LIMIT, Disturbance, Plan, Round, rule_of
 from tests.support.simulated.virtual import Scheduler
 from zkcoord._core.contender import Contender
-from zkcoord._core.messages import Node, Outcome, Stop, Stopped, Won
+from zkcoord._core.messages import Node, Outcome, Stop, Stopped
 from zkcoord._core.names import Rule, parse
 from zkcoord._session import kazoo_private
 from zkcoord._session.hold import Hold
@@ -44,6 +45,7 @@ class _Held:
     client: Client
     hold: Hold
     round: Round
+    release: Callable[[], object] = lambda: None
 
     @property
     def is_believed(self) -> bool:
@@ -68,6 +70,11 @@ class Client:
     def owner(self) -> Owner:
         return Owner(f"client {self.number}", f"client {self.number}", self.number, "main")
 
+    @property
+    def prefix(self) -> str:
+        """How the names of its members begin."""
+        return f"_c_{self.number:08x}-"
+
     def new_uuid(self) -> str:
         self.attempts += 1
         return f"{self.number:08x}-{self.attempts:04x}-4000-8000-000000000000"
@@ -83,6 +90,8 @@ class World:
         self.quorum = Quorum(self.scheduler, plan.tick_s, 3, Random(plan.seed + 1))
         self.live: list[_Held] = []
         self.by_hand: set[str] = set()
+        #: Members that take another's number: they may appear in front of a grant, but are worth nothing by themselves.
+        self.beside: set[str] = set()
         self.ended: set[int] = set()
         self.tokens: dict[str, int] = {}
         self.log: list[str] = []
@@ -121,22 +130,35 @@ class World:
         now = client.rounds.pop(0)
         client.process.after(now.pause_s, lambda: self._acquire(client, now))
 
-    def _acquire(self, client: Client, what: Round) -> None:
+    def _acquire(self, client: Client, what: Round, first: _Held | None = None) -> None:
+        """Begin an acquire; of the other side of a read/write lock, if `first` holds the one."""
         session = client.kazoo.session
+        is_beside = first is not None and what.side == "read"
+
+        def new_uuid() -> str:
+            uuid = client.new_uuid()
+            if is_beside:
+                self.beside.add(f"_c_{uuid}-__READ__")
+            return uuid
+
         places = [(path, rule_of(what)) for path in what.paths]
-        contender = Contender(places, client.new_uuid, is_try=what.is_try)
-        is_told: list[Outcome] = []
+        contender = Contender(
+            places,
+            new_uuid,
+            is_try=what.is_try,
+            companion=first.hold.nodes[0] if first else None,
+            is_beside=is_beside,
+        )
 
         def outcome_is(outcome: Outcome, hold: Hold | None) -> None:
-            is_told.append(outcome)
             client.runner = None
             if hold is not None:
-                self._granted(client, what, hold, outcome)
+                self._granted(client, what, hold, first)
                 return
             self.say(f"client {client.number} ends with {outcome}")
             if isinstance(outcome, Stopped) and isinstance(outcome.why, Refused):
                 self.violations.append(f"client {client.number}: {outcome}")
-            client.process.after(0.0, lambda: self._next_round(client))
+            self._go_on(client)
 
         runner = Runner(session, places, client.owner, None, OPEN_ACL_UNSAFE, contender, outcome_is)
         client.runner = runner
@@ -144,8 +166,16 @@ class World:
         if what.timeout_s is not None:
             client.process.after(what.timeout_s, lambda: runner.post(Stop(TIMED_OUT)))
 
-    def _granted(self, client: Client, what: Round, hold: Hold, outcome: Outcome) -> None:
-        assert isinstance(outcome, Won)
+    def _go_on(self, client: Client) -> None:
+        """Begin the next round when nothing of this one is left."""
+
+        def go_on() -> None:
+            if client.runner is None and not any(held.client is client for held in self.live):
+                self._next_round(client)
+
+        client.process.after(0.0, go_on)
+
+    def _granted(self, client: Client, what: Round, hold: Hold, first: _Held | None) -> None:
         self.grants += 1
         self.say(f"client {client.number} granted {what.side} {what.paths}, token {hold.token}")
         held = _Held(client, hold, what)
@@ -157,14 +187,25 @@ class World:
         def over(text: str) -> None:
             self.say(f"client {client.number} {text} token {hold.token}")
             self.live.remove(held)
-            client.process.after(0.0, lambda: self._next_round(client))
+            self._go_on(client)
 
         def release() -> None:
             if hold.release():
                 over("released")
 
+        def take_other_side() -> None:
+            if not hold.is_over:
+                side = "write" if what.then == "upgrade" else "read"
+                other = replace(what, side=side, then="", is_try=side == "write", hold_s=what.hold_s / 2)
+                self._acquire(client, other, held)
+
+        held.release = release
         hold.on_lost(lambda reason: over(f"lost ({reason.value})"))
         client.process.after(what.hold_s, release)
+        if what.then:
+            client.process.after(what.hold_s / 2, take_other_side)
+        if first is not None and what.side == "read":
+            first.release()
 
     # --- what goes wrong
 
@@ -233,9 +274,8 @@ class World:
 
     def delete_by_hand(self, client: Client, length_s: float) -> None:
         """An operator deletes one of the client's members."""
-        prefix = f"_c_{client.number:08x}-"
         for path in self.quorum.paths():
-            if path.rpartition("/")[2].startswith(prefix):
+            if path.rpartition("/")[2].startswith(client.prefix):
                 self.by_hand.add(path)
                 self.quorum.delete(path)
                 return
@@ -262,7 +302,12 @@ class World:
         assert me is not None
         if node.name not in members:
             self.violations.append(f"client {client.number} is granted {node.name}, which is gone")
-        ahead = [other for other in map(parse, members) if other and other.sequence < me.sequence]
+        others = [
+            parse(name)
+            for name in members
+            if not name.startswith(client.prefix) and name[:-10] not in self.beside
+        ]
+        ahead = [other for other in others if other and other.sequence < me.sequence]
         if rule.weight:
             if sum(other.weight for other in ahead) + rule.weight > LIMIT:
                 self.violations.append(f"client {client.number} is granted past {ahead}")
@@ -284,11 +329,11 @@ class World:
                 and held.is_believed
                 and not any(self._is_exempt(node) for node in held.hold.nodes)
             ]
-            sides = [held.round.side for held in believing]
-            if sides[:1] == ["permits"]:
+            sides = {held.round.side for held in believing}
+            if "permits" in sides:
                 is_fine = sum(held.round.weight for held in believing) <= LIMIT
             else:
-                is_fine = len(sides) < 2 or set(sides) == {"read"}
+                is_fine = sides <= {"read"} or len({held.client for held in believing}) < 2
             if not is_fine:
                 raise Violation(
                     f"{[f'client {held.client.number} token {held.hold.token}' for held in believing]} all hold {path}"
