@@ -38,7 +38,17 @@ def _mutant(name: str, *edits: tuple[str, str, str]) -> Mutant:
 MUTANTS = (
     # --- the acquire
     _mutant(
-        "no sync in recovery", (_CONTENDER, "return [Sync(), *self._list_all()]", "return self._list_all()")
+        "no catching up in recovery",
+        (_CONTENDER, "return [CatchUp(), *self._list_all()]", "return self._list_all()"),
+    ),
+    _mutant(
+        "catching up by a sync, which a deserted leader answers",
+        (
+            "zkcoord/_session/wire.py",
+            'return Transaction([CheckVersion(full_path(client, "/"), -1)])',
+            'return Sync(full_path(client, "/"))',
+        ),
+        ("zkcoord/_session/wire.py", "import CheckVersion, Create2,", "import CheckVersion, Create2, Sync,"),
     ),
     _mutant(
         "no owner check of the created member",
@@ -324,8 +334,12 @@ MUTANTS = (
         ),
     ),
     _mutant(
-        "clean-up searches without a sync",
-        (_JANITOR, "        self._requests.submit(Sync(path), lambda value, error: None)\n", ""),
+        "clean-up searches without catching up",
+        (
+            _JANITOR,
+            "        self._requests.submit(catch_up(self._client), lambda value, error: None, is_confirmed=True)\n",
+            "",
+        ),
     ),
     _mutant(
         "a delete is forgotten with its connection",

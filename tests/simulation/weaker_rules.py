@@ -64,6 +64,15 @@ class ReadsConfirm(Lease):
         super().answered(sent, arrived, True)
 
 
+class AConnectAlone(Lease):
+    """A Connect counts by itself: a leader that the others have deserted goes on taking sessions back."""
+
+    def connected(self, sent: float | None) -> None:
+        super().connected(sent)
+        if sent is not None:
+            self.basis = max(self.basis, sent)
+
+
 class NoGap(Lease):
     """The pair rule without its K: the report to the leader may be still to come."""
 
@@ -87,6 +96,7 @@ WEAKER = (
     SendTimesOnly,
     FromTheReply,
     ReadsConfirm,
+    AConnectAlone,
     NoGap,
     LateByTheMargin,
 )

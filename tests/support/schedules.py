@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from zkcoord._core.contender import Contender
 from zkcoord._core.messages import (
     Abandon,
+    CatchUp,
     Confirm,
     Confirmed,
     Create,
@@ -24,7 +25,6 @@ from zkcoord._core.messages import (
     RecordLimit,
     Start,
     Stop,
-    Sync,
     Unwatch,
     Up,
     Watch,
@@ -123,7 +123,7 @@ class Client:
     def carry_out(self, command):
         assert not self.outcomes, f"{command} after the end"
         match command:
-            case Create() | List() | Find() | Sync() | MakeParents() | RecordLimit():
+            case Create() | List() | Find() | CatchUp() | MakeParents() | RecordLimit():
                 self.send(command)
             case Watch(place, name):
                 old = self.subscriptions.get((place, name))
@@ -176,7 +176,7 @@ class Client:
                 self.answers.append(self.listed(prefix, place))
             case Find(place, name):
                 self.answers.append(Found(place, name, self.stat(place, name)))
-            case Sync():
+            case CatchUp():
                 pass
             case MakeParents():
                 for directory, rule in self.places:

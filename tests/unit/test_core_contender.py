@@ -8,6 +8,7 @@ from zkcoord._core.contender import Contender, Phase
 from zkcoord._core.messages import (
     Abandon,
     Busy,
+    CatchUp,
     Confirm,
     Confirmed,
     Conflicted,
@@ -28,7 +29,6 @@ from zkcoord._core.messages import (
     Start,
     Stop,
     Stopped,
-    Sync,
     Unwatch,
     Up,
     Watch,
@@ -422,7 +422,7 @@ def test_a_number_near_the_end_is_given_back_also_when_the_creates_answer_was_lo
 def test_a_create_whose_answer_was_lost_is_searched_for_behind_a_sync():
     it = creating()
 
-    assert [Sync(), List(P1, 0)] == it.handle(Up(7))
+    assert [CatchUp(), List(P1, 0)] == it.handle(Up(7))
     assert Phase.RECOVERING is it.phase
     assert [Find(0, node().name)] == it.handle(Listed(P1, 0, [other(3), node().name]))
     assert [List(P1, 0)] == it.handle(Found(0, node().name, node()))
@@ -471,7 +471,7 @@ def test_another_loss_while_searching_searches_again():
     it = recovering()
     it.handle(Listed(P1, 0, [node().name]))
 
-    assert [Sync(), List(P1, 0)] == it.handle(Up(7))
+    assert [CatchUp(), List(P1, 0)] == it.handle(Up(7))
 
 
 def test_a_waiter_looks_at_itself_and_its_predecessor_after_a_reconnect():
@@ -651,7 +651,7 @@ def test_one_number_near_the_end_gives_back_the_members_of_all_places():
 def test_recovering_several_places_waits_for_all_finds():
     it = creating("/a", "/b")
 
-    assert [Sync(), List(P1, 0), List(P1, 1)] == it.handle(Up(7))
+    assert [CatchUp(), List(P1, 0), List(P1, 1)] == it.handle(Up(7))
     assert [Find(0, BOTH[0].name)] == it.handle(Listed(P1, 0, [BOTH[0].name]))
     assert [Find(1, BOTH[1].name)] == it.handle(Listed(P1, 1, [BOTH[1].name]))
     assert [] == it.handle(Found(0, BOTH[0].name, BOTH[0]))

@@ -9,6 +9,7 @@ from zkcoord._core.messages import (
     Abandon,
     BadLimit,
     Busy,
+    CatchUp,
     CompanionGone,
     Confirm,
     Confirmed,
@@ -30,7 +31,6 @@ from zkcoord._core.messages import (
     Start,
     Stop,
     Stopped,
-    Sync,
     Unwatch,
     Up,
     Watch,
@@ -99,7 +99,7 @@ def test_a_downgrade_that_was_lost_with_the_connection_is_tried_again(children, 
     it = downgrade()
     it.handle(Start(7))
 
-    assert [Sync(), List(R1, 0)] == it.handle(Up(7))
+    assert [CatchUp(), List(R1, 0)] == it.handle(Up(7))
     assert [Abandon(0, R1, None), Create(R2, "0000000005"), List(R2, 0)] == it.handle(Listed(R1, 0, children))
     again = Node("/a", f"{R2}0000000005", czxid=70, session=7)
     it.handle(Created(R2, (again,)))

@@ -4,13 +4,15 @@ import threading
 
 import pytest
 from kazoo.exceptions import NoAuthError, NoNodeError
-from kazoo.protocol.serialization import Delete, GetChildren, Sync
+from kazoo.protocol.serialization import CheckVersion, Delete, GetChildren, Transaction
 
 from tests.support.fake_kazoo import FakeClock, FakeKazoo
 from zkcoord._core.messages import Node
 from zkcoord._session.janitor import Janitor
 from zkcoord._session.requests import WINDOW, Requests
 
+CATCH_UP = Transaction([CheckVersion("/", -1)])
+CATCH_UP_APP = Transaction([CheckVersion("/app", -1)])
 NODE = Node("/a", "x-lock-0000000001", session=7)
 
 
@@ -57,7 +59,7 @@ def test_paths_are_below_the_chroot():
     rig.janitor.delete(NODE)
     rig.janitor.search("/a", "x")
 
-    assert [Delete(f"/app{NODE.path}", -1), Sync("/app/a"), GetChildren("/app/a", None)] == rig.kazoo.sent
+    assert [Delete(f"/app{NODE.path}", -1), CATCH_UP_APP, GetChildren("/app/a", None)] == rig.kazoo.sent
 
 
 def test_a_member_that_somebody_else_has_deleted_is_told_so(rig):
@@ -152,10 +154,10 @@ def test_a_refused_delete_is_logged_and_not_repeated(rig, caplog):
     assert NODE.path in caplog.text
 
 
-def test_a_search_syncs_lists_and_deletes_what_has_the_prefix(rig):
+def test_a_search_catches_up_lists_and_deletes_what_has_the_prefix(rig):
     rig.janitor.search("/a", "x-lock-")
 
-    assert [Sync("/a"), GetChildren("/a", None)] == rig.kazoo.sent
+    assert [CATCH_UP, GetChildren("/a", None)] == rig.kazoo.sent
     rig.kazoo.answer("/a")
     rig.kazoo.answer(["y-lock-0000000002", NODE.name, "x-lock-0000000003", "0x-lock-0000000004"])
     assert [Delete(NODE.path, -1), Delete("/a/x-lock-0000000003", -1)] == rig.kazoo.sent
@@ -179,7 +181,7 @@ def test_a_search_is_repeated_after_a_reconnect_and_given_up_with_the_session(ri
     rig.janitor.search("/a", "x-lock-")
     rig.down()
     rig.up()
-    assert [Sync("/a"), GetChildren("/a", None)] == rig.kazoo.sent
+    assert [CATCH_UP, GetChildren("/a", None)] == rig.kazoo.sent
     rig.down()
     rig.up(session=8)
 
@@ -191,7 +193,7 @@ def test_a_search_asked_for_before_any_connection_waits_for_the_first():
     rig.janitor.search("/a", "x-lock-")
     rig.up(session=9)
 
-    assert [Sync("/a"), GetChildren("/a", None)] == rig.kazoo.sent
+    assert [CATCH_UP, GetChildren("/a", None)] == rig.kazoo.sent
 
 
 def test_idle_means_nothing_is_left(rig):

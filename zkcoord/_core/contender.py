@@ -35,6 +35,7 @@ from zkcoord._core.messages import (
     Abandon,
     BadLimit,
     Busy,
+    CatchUp,
     Command,
     CompanionGone,
     Confirm,
@@ -59,7 +60,6 @@ from zkcoord._core.messages import (
     Start,
     Stop,
     Stopped,
-    Sync,
     Unwatch,
     Up,
     Watch,
@@ -208,7 +208,7 @@ class Contender:
                     return self._restart()
                 if self.phase in (Phase.CREATING, Phase.RECOVERING):
                     self.phase = Phase.RECOVERING
-                    return [Sync(), *self._list_all()]
+                    return [CatchUp(), *self._list_all()]
                 return self._check_place()
         assert_never(self.phase)
 
@@ -287,7 +287,7 @@ class Contender:
         return self._advance()
 
     def _recovered(self, index: int, children: Sequence[str]) -> list[Command]:
-        """Did the create whose answer was lost take effect? With the sync before it the list is conclusive."""
+        """Did the create whose answer was lost take effect? The server had caught up, so the list is conclusive."""
         place = self._places[index]
         found = sorted(
             (name for name in children if name.startswith(place.prefix)), key=lambda name: name[-10:]

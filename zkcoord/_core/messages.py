@@ -172,8 +172,8 @@ class MakeParents:
 
 
 @dataclass(frozen=True, slots=True)
-class Sync:
-    """Bring the connected server up to the leader's state before the next read. Nothing to report."""
+class CatchUp:
+    """Have the server learn all that is committed before it answers the next read. Nothing to report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +247,7 @@ class Finish:
 
 
 Command = (
-    Create | MakeParents | Sync | List | Find | Watch | Unwatch | RecordLimit | Confirm | Abandon | Finish
+    Create | MakeParents | CatchUp | List | Find | Watch | Unwatch | RecordLimit | Confirm | Abandon | Finish
 )
 
 # --- outcomes ---------------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ Deletes that must happen.
 Whatever we created and nobody holds must go: the member of an acquire that ended, and the member of a released hold.
 The janitor keeps each such task until the server has confirmed it, over reconnects, or until the session that owns the
 member has ended and taken it along. A member is found by its attempt's unique name when the answer to its create was
-lost; behind a ``sync`` that search is conclusive.
+lost; that search is conclusive behind a request that the leader's quorum has answered.
 """
 
 import threading
@@ -14,12 +14,12 @@ from typing import Any
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
-from kazoo.protocol.serialization import Delete, GetChildren, Sync
+from kazoo.protocol.serialization import Delete, GetChildren
 
 from zkcoord._core.messages import Node
 from zkcoord._session.log import get_logger
 from zkcoord._session.requests import Call, LinkLostError, Requests
-from zkcoord._session.wire import full_path
+from zkcoord._session.wire import catch_up, full_path
 
 log = get_logger("janitor")
 
@@ -146,7 +146,7 @@ class Janitor:
                     self.delete(Node(task.directory, name, session=self._session))
             self._strike(task, True)
 
-        self._requests.submit(Sync(path), lambda value, error: None)
+        self._requests.submit(catch_up(self._client), lambda value, error: None, is_confirmed=True)
         task.call = self._requests.submit(GetChildren(path, None), listed)
 
     def _postpone(self, task: _Task) -> None:

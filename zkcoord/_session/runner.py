@@ -15,13 +15,13 @@ from typing import Any, assert_never
 from kazoo.exceptions import NoNodeError, RolledBackError, RuntimeInconsistency
 from kazoo.protocol.serialization import Create as CreateRequest
 from kazoo.protocol.serialization import Create2, Exists, GetChildren, GetData, Transaction
-from kazoo.protocol.serialization import Sync as SyncRequest
 from kazoo.security import ACL
 
 from zkcoord._core.contender import Contender
 from zkcoord._core.limits import decode_limit, encode_limit
 from zkcoord._core.messages import (
     Abandon,
+    CatchUp,
     Command,
     Confirm,
     Confirmed,
@@ -43,7 +43,6 @@ from zkcoord._core.messages import (
     RecordLimit,
     Start,
     Stop,
-    Sync,
     Unwatch,
     Watch,
     Watched,
@@ -57,7 +56,7 @@ from zkcoord._session.log import get_logger
 from zkcoord._session.requests import Call, LinkLostError
 from zkcoord._session.session import Session, is_held_here
 from zkcoord._session.watches import Subscription
-from zkcoord._session.wire import EPHEMERAL, EPHEMERAL_SEQUENTIAL, full_path
+from zkcoord._session.wire import EPHEMERAL, EPHEMERAL_SEQUENTIAL, catch_up, full_path
 from zkcoord.errors import ConfigError
 
 log = get_logger("acquire")
@@ -198,9 +197,9 @@ class Runner:
                 self._send_create(prefix, number)
             case MakeParents():
                 self._make_parents(0)
-            case Sync():
-                path = full_path(self._session.client, self._places[0][0])
-                self._session.requests.submit(SyncRequest(path), lambda value, error: None)
+            case CatchUp():
+                request = catch_up(self._session.client)
+                self._session.requests.submit(request, lambda value, error: None, is_confirmed=True)
             case List(prefix, place):
                 self._send_list(prefix, place)
             case Find(place, name):

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from kazoo.client import KazooClient
-from kazoo.protocol.serialization import Create2, int_struct, write_string
+from kazoo.protocol.serialization import CheckVersion, Create2, Transaction, int_struct, write_string
 from kazoo.security import ACL
 
 EPHEMERAL = 1
@@ -52,6 +52,16 @@ class RemoveWatches(NamedTuple):
     def deserialize(cls, data: bytes, offset: int) -> bool:
         """The reply is empty."""
         return True
+
+
+def catch_up(client: KazooClient) -> Transaction:
+    """
+    Return a request after whose answer the server knows everything that was committed before.
+
+    A check of the root, which changes nothing and goes through the leader's quorum, whatever it answers. Not a
+    ``sync``: a leader that the others have deserted answers that by itself until it notices, and knows nothing new.
+    """
+    return Transaction([CheckVersion(full_path(client, "/"), -1)])
 
 
 def full_path(client: KazooClient, path: str) -> str:

@@ -85,7 +85,7 @@ POINTS = (
     Point("limit", Stage.ACQUIRE, "getData", same("semaphore")),
     Point("record", Stage.ACQUIRE, "multi", same("semaphore"), is_unrecorded=True),
     Point("stat", Stage.ACQUIRE, "exists", same("multi")),
-    Point("sync", Stage.ACQUIRE, "sync", same("lock", "multi"), after_lost_create=True),
+    Point("catch-up", Stage.ACQUIRE, "multi", same("lock", "multi"), after_lost_create=True),
     Point("search", Stage.ACQUIRE, "getChildren", {"lock": 1}, after_lost_create=True),
     Point("adopt", Stage.ACQUIRE, "exists", same("lock", "multi"), after_lost_create=True),
     Point("proof", Stage.ACQUIRE, "multi", same("lock"), is_borrowed=True),
@@ -108,7 +108,6 @@ OPCODES = {
     "getData": Op.GET_DATA,
     "setData": Op.SET_DATA,
     "exists": Op.EXISTS,
-    "sync": Op.SYNC,
     "multi": Op.MULTI,
     "delete": Op.DELETE,
 }

@@ -18,6 +18,7 @@ FAULTS = {
     "cut_server_off": (0.1, 2.5),
     "stop_server": (0.05, 1.0),
     "elect": (0.05, 0.5),
+    "desert": (0.3, 3.0),
     "pause": (0.05, 2.0),
     "cancel": (0.0, 0.0),
     "delete_by_hand": (0.0, 0.0),
@@ -103,7 +104,8 @@ def _round(random: Random, kind: str, timeout_s: float) -> Round:
 def _worst_moment(random: Random, count: int, timeout_s: float) -> list[Disturbance]:
     """A cut-off follower just when the holder's proof of life is weakest."""
     who = random.randrange(count)
-    cut = Disturbance("cut_server_off", who, _soon(random, timeout_s), random.uniform(1.5, 2.5) * timeout_s)
+    how = random.choice(("cut_server_off", "cut_server_off", "desert"))
+    cut = Disturbance(how, who, _soon(random, timeout_s), random.uniform(1.5, 2.5) * timeout_s)
     begin = random.uniform(0, 2) * timeout_s
     weakness = random.choice(
         (

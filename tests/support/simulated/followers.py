@@ -12,6 +12,7 @@ Source: ZooKeeper 3.8, ``Learner``, ``LearnerHandler``, ``FollowerZooKeeperServe
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from random import Random
 from typing import Protocol
 
@@ -75,6 +76,7 @@ class Server:
         self.down = Stream(self.scheduler, random)
         self.wires: dict[int, Wire] = {}
         self.is_serving = True
+        self.is_deserted = False
         self._quorum = quorum
         self._random = random
         self._heard: set[int] = set()
@@ -101,7 +103,11 @@ class Server:
         if last_zxid > self.replica.tree.last_zxid:
             self.drop(wire)
             return
-        self.up.send(lambda: self._quorum.connect(self, wire, timeout_ms, session, password))
+        if self.is_deserted:
+            if session:  # as far as it knows, all is well
+                self.accept(wire, session, timeout_ms, password or b"")
+            return
+        self._forward(lambda: self._quorum.connect(self, wire, timeout_ms, session, password))
 
     def accept(self, wire: Wire, session: int, timeout_ms: int, password: bytes) -> None:
         """The quorum has answered a Connect; session 0 says that it is gone."""
@@ -116,9 +122,12 @@ class Server:
         if not wire.is_open:
             return
         self._hear(wire.link.session_id)
+        if self.is_deserted and request.op == Op.SYNC and not wire.queue:
+            wire.reply(request.xid, Code.OK, PathResponse("/"))
+            return
         if request.op in WRITES or request.op in (Op.CLOSE_SESSION, Op.SYNC):
             wire.queue.append(request.xid)
-            self.up.send(lambda: self._quorum.receive(self, wire, request))
+            self._forward(lambda: self._quorum.receive(self, wire, request))
         elif wire.queue:
             wire.queue.append(request)
         else:
@@ -151,6 +160,10 @@ class Server:
 
     # --- the quorum
 
+    def _forward(self, act: Callable[[], object]) -> None:
+        if not self.is_deserted:
+            self.up.send(act)
+
     def _hear(self, session: int) -> None:
         self._heard.add(session)
         if not self._is_reporting:
@@ -162,11 +175,11 @@ class Server:
     def _report(self) -> None:
         """The answer to the leader's ping."""
         heard, self._heard, self._is_reporting = self._heard, set(), False
-        self.up.send(lambda: self._quorum.touch(heard))
+        self._forward(lambda: self._quorum.touch(heard))
 
     def apply(self, transaction: Transaction, asker: tuple[Wire, int] | None) -> None:
         """The next commit has arrived; out of its turn only while, or right after, this server was away."""
-        if transaction.zxid != self.replica.tree.last_zxid + 1:
+        if self.is_deserted or transaction.zxid != self.replica.tree.last_zxid + 1:
             return
         result, events = self.replica.apply(transaction)
         for watcher, type_, path, _ in events:
@@ -205,11 +218,29 @@ class Server:
         if length_s > limit_s:
             self.scheduler.after(limit_s, lambda: self.stop(until))
 
+    def desert(self, until: float) -> None:
+        """
+        It was the leader, and the others have elected a new one without it.
+
+        Until the sync limit it takes sessions back, answers reads and syncs, and commits nothing.
+        """
+        self._outage += 1
+        outage = self._outage
+        self.up.cut()
+        self.down.cut()
+        self.is_deserted = True
+
+        def find_out() -> None:
+            if outage == self._outage:
+                self.stop(until)
+
+        self.scheduler.after(SYNC_LIMIT_TICKS * self._quorum.tick_s, find_out)
+
     def stop(self, until: float) -> None:
         """Close all connections and serve nobody until then; what was on its way to or from the leader is lost."""
         self._outage += 1
         outage = self._outage
-        self.is_serving = False
+        self.is_serving = self.is_deserted = False
         self.up.cut()
         self.down.cut()
         self._heard.clear()
@@ -367,11 +398,18 @@ class Quorum:
         self._spread()
         return True
 
-    def elect(self, length_s: float) -> None:
-        """The leader dies: nobody serves for a while, and its successor gives every session its whole time."""
+    def elect(self, length_s: float, deserted: Server | None = None) -> None:
+        """
+        The leader is lost: nobody serves for a while, and its successor gives every session its whole time.
+
+        Args:
+            length_s: how long it takes.
+            deserted: that was the leader, and does not know of it.
+        """
         until = self.scheduler.now + length_s
         for server in self.servers:
-            server.stop(until)
+            if server is not deserted:
+                server.stop(until)
         self._due = float("-inf")  # nothing expires meanwhile
 
         def serve() -> None:

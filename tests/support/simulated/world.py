@@ -63,6 +63,7 @@ class Client:
     rounds: list[Round]
     runner: Runner | None = None
     attempts: int = 0
+    is_busy: bool = False  # with a round, from its acquire on
     is_done: bool = False
     triggers: list[Disturbance] = field(default_factory=list)
 
@@ -124,6 +125,7 @@ class World:
         client.process.after(every_s, lambda: self._chat(client, every_s))
 
     def _next_round(self, client: Client) -> None:
+        client.is_busy = False
         if not client.rounds:
             client.is_done = True
             return
@@ -161,7 +163,7 @@ class World:
             self._go_on(client)
 
         runner = Runner(session, places, client.owner, None, OPEN_ACL_UNSAFE, contender, outcome_is)
-        client.runner = runner
+        client.runner, client.is_busy = runner, True
         runner.start()
         if what.timeout_s is not None:
             client.process.after(what.timeout_s, lambda: runner.post(Stop(TIMED_OUT)))
@@ -170,7 +172,11 @@ class World:
         """Begin the next round when nothing of this one is left."""
 
         def go_on() -> None:
-            if client.runner is None and not any(held.client is client for held in self.live):
+            if (
+                client.is_busy
+                and client.runner is None
+                and not any(held.client is client for held in self.live)
+            ):
                 self._next_round(client)
 
         client.process.after(0.0, go_on)
@@ -261,6 +267,13 @@ class World:
     def elect(self, client: Client, length_s: float) -> None:
         """The leader dies."""
         self.quorum.elect(length_s)
+
+    def desert(self, client: Client, length_s: float) -> None:
+        """The client's server was the leader; the others elect another, and it goes on for a while without them."""
+        server = client.kazoo.server
+        if server is not None and not server.is_deserted:
+            server.desert(self.scheduler.now + max(length_s, 1.0))
+            self.quorum.elect(min(length_s / 4, 1.0), server)
 
     def pause(self, client: Client, length_s: float) -> None:
         """The whole process stands still."""
