@@ -72,7 +72,7 @@ def test_round_trips_beside_a_real_server(zookeeper: Server) -> None:
 
 
 def _exists_per_s(hosts: str) -> float:
-    client = KazooClient(hosts)
+    client = KazooClient(hosts, timeout=30.0)  # a machine with other things to do may stall for seconds
     client.start(20)
     try:
         for _ in range(REQUESTS // 10):

@@ -28,11 +28,11 @@ class LessOneHeartbeat(FromTheCreateAlone):
 
 
 class LessHalfATick(FromTheCreateAlone):
-    """``c + T - tick/2``, the tick being as long as it may be."""
+    """``c + T - tick/2``, or more taken off: no session is shorter than two ticks."""
 
     def __init__(self, timeout_s: float, tick_s: float | None = None) -> None:
         super().__init__(timeout_s, tick_s)
-        self.less_s = timeout_s / 8
+        self.less_s = timeout_s / 4
 
 
 class LessBoth(FromTheCreateAlone):
@@ -40,7 +40,7 @@ class LessBoth(FromTheCreateAlone):
 
     def __init__(self, timeout_s: float, tick_s: float | None = None) -> None:
         super().__init__(timeout_s, tick_s)
-        self.less_s = heartbeat_s(timeout_s) + timeout_s / 8
+        self.less_s = heartbeat_s(timeout_s) + timeout_s / 4
 
 
 class SendTimesOnly(Lease):
