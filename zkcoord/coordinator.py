@@ -9,6 +9,7 @@ import os
 import sys
 import threading
 import time
+import warnings
 import weakref
 from collections.abc import Sequence
 from types import TracebackType
@@ -181,6 +182,22 @@ class Coordinator:
     def __repr__(self) -> str:
         return f"<Coordinator {self.hosts} {'closed' if self._closing else 'open'}>"
 
+    def __del__(self) -> None:
+        session = self.__dict__.get("_session")  # None also when the constructor has failed
+        if session is None or self._closing or self._is_borrowed or self._pid != os.getpid():
+            return
+        if not sys.is_finalizing():
+            warnings.warn(
+                f"{self!r} was dropped without close(): its session is ended now",
+                ResourceWarning,
+                stacklevel=2,
+            )
+            self._closing = True
+            ending = threading.Thread(
+                target=_end, args=(self._client, session), name="zkcoord-stop", daemon=True
+            )
+            ending.start()
+
     @property
     def is_closed(self) -> bool:
         """Whether `close` was called."""
@@ -307,8 +324,16 @@ class Coordinator:
         self._client.close()
 
     def _attach(self, client: KazooClient) -> Session:
-        revive = None if self._is_borrowed else self._start
-        session = Session(client, f"zkcoord-{id(self) & 0xFFFF:04x}", self._tick_s, revive)
+        # Weakly, so that a coordinator which is thrown away does not live on in its threads.
+        start = weakref.WeakMethod(self._start)
+
+        def revive() -> None:
+            alive = start()
+            if alive is not None:
+                alive()
+
+        name = f"zkcoord-{id(self) & 0xFFFF:04x}"
+        session = Session(client, name, self._tick_s, None if self._is_borrowed else revive)
         if self._is_borrowed and not session.adopt(self._negotiated_s):
             session.close()
             raise ConfigError(
@@ -316,6 +341,12 @@ class Coordinator:
                 " seconds, as the server granted it"
             )
         return session
+
+
+def _end(client: KazooClient, session: Session) -> None:
+    client.stop()
+    client.close()
+    session.close()
 
 
 _borrowed: "weakref.WeakKeyDictionary[KazooClient, Coordinator]" = weakref.WeakKeyDictionary()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections.abc import Callable
@@ -378,3 +379,19 @@ def test_many_threads_may_be_the_first(make_coordinator: MakeCoordinator, root: 
 
     results = [in_thread(lambda number=number: first(number)) for number in range(8)]
     assert [True] * 8 == [result.result(PATIENCE_S) for result in results]
+
+
+def test_coordinator_that_is_dropped_warns_and_ends_its_session_and_threads(hosts: str, root: str) -> None:
+    before = threading.active_count()
+
+    def use_and_drop() -> None:
+        coordinator = Coordinator(hosts, session_timeout=6.0)
+        with ZkLock(f"{root}/lock", client=coordinator, timeout=PATIENCE_S):
+            pass
+        del coordinator
+        gc.collect()
+
+    with pytest.warns(ResourceWarning, match=r"dropped without close\(\): its session is ended"):
+        use_and_drop()
+
+    wait_until(lambda: threading.active_count() <= before)
