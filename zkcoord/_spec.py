@@ -12,6 +12,7 @@ from typing import Any, Final, assert_never
 from kazoo.exceptions import InvalidACLError, NoAuthError
 from kazoo.security import ACL
 
+from zkcoord._arguments import check_acl, seconds
 from zkcoord._core.grant import LossReason
 from zkcoord._core.limits import MAX_PERMITS
 from zkcoord._core.messages import (
@@ -32,7 +33,7 @@ from zkcoord._session.hold import Hold, Key
 from zkcoord._session.identity import Owner
 from zkcoord._session.runner import Cancelled, HeldElsewhere, Refused, Runner
 from zkcoord._session.session import ClientEnded, Session, Waiting
-from zkcoord.coordinator import Coordinator, check_acl, seconds
+from zkcoord.coordinator import Coordinator
 from zkcoord.errors import (
     AcquireCancelledError,
     AcquireTimeoutError,

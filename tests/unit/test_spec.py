@@ -5,6 +5,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, InvalidACLError, NoAuthError
 from kazoo.security import OPEN_ACL_UNSAFE
 
+from zkcoord._arguments import check_hosts, seconds
 from zkcoord._core.messages import Busy, Conflicted, Exhausted, Stopped, Won
 from zkcoord._core.names import EXCLUSIVE
 from zkcoord._session.identity import current_thread_owner
@@ -19,7 +20,7 @@ from zkcoord._spec import (
     timeout_s,
     try_s,
 )
-from zkcoord.coordinator import Coordinator, check_hosts, coordinator_for, seconds
+from zkcoord.coordinator import Coordinator, coordinator_for
 from zkcoord.errors import (
     AcquireCancelledError,
     AcquireTimeoutError,

@@ -6,6 +6,7 @@ from types import TracebackType
 from kazoo.client import KazooClient
 
 from zkcoord import queues
+from zkcoord._arguments import seconds
 from zkcoord._core.messages import Stop
 from zkcoord._core.names import Rule
 from zkcoord._core.queue import find_conflicts
@@ -18,7 +19,7 @@ from zkcoord._spec import DEFAULT, AcquireCall, Default, Spec, timeout_s, unreac
 from zkcoord._sync import operators
 from zkcoord._sync.driver import acquire
 from zkcoord._sync.grants import Grant, leave
-from zkcoord.coordinator import Coordinator, coordinator_for, seconds
+from zkcoord.coordinator import Coordinator, coordinator_for
 from zkcoord.errors import (
     AcquireTimeoutError,
     ConfigError,

@@ -11,6 +11,7 @@ from kazoo.exceptions import KazooException
 from kazoo.protocol.serialization import CheckVersion, GetChildren
 from kazoo.protocol.serialization import Transaction as TransactionRequest
 
+from zkcoord._arguments import seconds
 from zkcoord._core.grant import LossReason, Status
 from zkcoord._core.queue import conflicts_of
 from zkcoord._session import clock, kazoo_private, process
@@ -21,7 +22,6 @@ from zkcoord._session.runner import USUAL_REQUEST_BYTES
 from zkcoord._session.session import Session
 from zkcoord._spec import AcquireCall, timeout_s
 from zkcoord._sync.driver import Signal, call
-from zkcoord.coordinator import seconds
 from zkcoord.errors import ConfigError, ConnectionLostError, GrantLostError, NotHeldError, QueueConflictError
 
 

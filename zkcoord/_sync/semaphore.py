@@ -11,6 +11,7 @@ from kazoo.protocol.serialization import GetChildren, GetData, SetData
 from kazoo.protocol.serialization import Sync as SyncRequest
 from kazoo.security import ACL
 
+from zkcoord._arguments import seconds
 from zkcoord._core.limits import decode_limit, encode_limit
 from zkcoord._core.queue import free_permits
 from zkcoord._session import clock
@@ -21,7 +22,7 @@ from zkcoord._spec import DEFAULT, Default, check_permits, refused, semaphore_sp
 from zkcoord._sync.base import Lock
 from zkcoord._sync.driver import call
 from zkcoord._sync.grants import Grant
-from zkcoord.coordinator import Coordinator, seconds
+from zkcoord.coordinator import Coordinator
 from zkcoord.errors import ConfigError, ConnectionLostError
 
 _serial = count(1)

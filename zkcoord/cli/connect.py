@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from kazoo.client import KazooClient
 from kazoo.retry import KazooRetry
 
-from zkcoord.coordinator import check_hosts
+from zkcoord._arguments import check_hosts
 from zkcoord.errors import ConnectionLostError
 
 #: Asked of the server. A command makes no ephemeral nodes, so only its requests depend on it.
