@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError, NotEmptyError
+from kazoo.protocol.connection import ConnectionHandler
 
 from tests.support.proxy import FaultProxy
 from tests.support.zookeeper import (
@@ -27,6 +28,8 @@ REAL_FIXTURES = frozenset({"zookeeper", "hosts", "zk", "root", "make_client", "p
 
 # kazoo's and a pool's threads end a moment after their owner's stop() returns.
 THREAD_END_S = 5.0
+
+HAS_FAILED = pytest.StashKey[bool]()
 
 MakeClient = Callable[..., KazooClient]
 
@@ -125,17 +128,35 @@ def proxy(hosts: str) -> Iterator[FaultProxy]:
         yield fault_proxy
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed:
+        item.stash[HAS_FAILED] = True
+    return report
+
+
 @pytest.fixture(autouse=True)
-def _no_leaked_threads() -> Iterator[None]:
+def _no_leaked_threads(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail a test that leaves non-daemon threads behind: they would keep a user's process from ending."""
     before = set(threading.enumerate())
     yield
+    if request.node.stash.get(HAS_FAILED, False):
+        _stop_clients(set(threading.enumerate()) - before)
     deadline = time.monotonic() + THREAD_END_S
     for thread in set(threading.enumerate()) - before:
         if not thread.daemon:
             thread.join(max(0.0, deadline - time.monotonic()))
     leaked = [t for t in threading.enumerate() if t not in before and not t.daemon and t.is_alive()]
     assert [] == leaked
+
+
+def _stop_clients(threads: set[threading.Thread]) -> None:
+    """Stop the clients whose threads these are: they would go on reconnecting beside all later tests."""
+    for thread in threads:
+        owner = getattr(getattr(thread, "_target", None), "__self__", None)
+        if isinstance(owner, ConnectionHandler):
+            owner.client.stop()
 
 
 def _delete_tree(client: KazooClient, path: str) -> None:

@@ -18,8 +18,8 @@ from types import FrameType
 
 from kazoo.client import KazooClient
 
+from tests.fault.unguarded import UNGUARDED, is_finalizing
 from zkcoord import Coordinator, ZkLock, hold_until_commit, locked
-from zkcoord._sync.base import Lock
 
 interrupts = 0
 is_armed = False
@@ -30,10 +30,10 @@ MOST_AT_ONCE = 2
 
 
 def interrupt(signum: int, frame: FrameType | None) -> None:
-    """As Python's own handler, but only where nothing may be left behind: see `test_interrupt_points`."""
+    """As Python's own handler, but only where nothing may be left behind: see `unguarded`."""
     global strikes
-    code = frame.f_code if frame else None
-    if is_armed and strikes < MOST_AT_ONCE and code is not Lock.__exit__.__code__:
+    is_spared = is_finalizing(frame) or (frame is not None and frame.f_code in UNGUARDED)
+    if is_armed and strikes < MOST_AT_ONCE and not is_spared:
         strikes += 1
         raise KeyboardInterrupt
 

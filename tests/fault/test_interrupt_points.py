@@ -3,8 +3,7 @@ Ctrl-C at every single moment of an acquire and release, one after the other, an
 
 Python looks for signals when a function begins, when a call of C code returns and when a loop goes round; a profile
 function is called at the first two of these, so one that raises strikes exactly where Ctrl-C can. Left out are the
-moments that Python gives no way to guard: the very entry of an ``__exit__``, and a `Grant` that is returned but not
-entered yet (``with lock:`` has no such moment).
+moments that Python gives no way to guard, in `unguarded` (``with lock:`` has none but the very end of its body).
 """
 
 from __future__ import annotations
@@ -20,19 +19,14 @@ from typing import Any
 
 import pytest
 
+from tests.fault.unguarded import UNGUARDED, is_finalizing
 from tests.support.waiting import wait_until
 from zkcoord import Coordinator, ZkLock, ZkMultiLock, ZkReadWriteLock, hold_until_commit, locked
 from zkcoord._sync.base import Lock
-from zkcoord._sync.commit import HeldTransaction
-from zkcoord._sync.grants import Grant
 from zkcoord.server import EmbeddedServer
 
 #: More moments than any of the bodies has; reaching it means that something loops.
 MANY = 5_000
-
-UNGUARDED = {
-    each.__code__ for each in (Lock.__exit__, Grant.__exit__, Grant.__enter__, HeldTransaction.__exit__)
-}
 
 
 @pytest.fixture(scope="module")
@@ -91,13 +85,6 @@ class Strike:
             or code.co_name in ("run", "<genexpr>")
             or (event == "call" and code in UNGUARDED)
         )
-
-
-def is_finalizing(frame: FrameType | None) -> bool:
-    """Whether an object is being thrown away: Python reports what is raised there, and goes on."""
-    while frame is not None and frame.f_code.co_name != "__del__":
-        frame = frame.f_back
-    return frame is not None
 
 
 def moment(frame: FrameType, event: str, arg: Any) -> str:

@@ -44,6 +44,7 @@ class Play:
         self._ahead: list[str] = []
         self._first = ""
         self._session: int | None = None
+        self._before: set[int] = set()
         self._sessions: set[int | None] = set()
 
     def run(self) -> None:
@@ -53,7 +54,7 @@ class Play:
         Raises:
             AssertionError: what came of it is not what the table says, or something is left.
         """
-        before = self._theatre.sessions()
+        self._before = self._theatre.sessions()
         try:
             self._prepare()
             played = {
@@ -70,8 +71,8 @@ class Play:
             closed = self._actor.begin("close").result(PATIENCE_S)
         self._check_bound(closed)
         assert "closed" == closed.word
-        wait_until(lambda: not self._actor.threads())
-        wait_until(lambda: self._is_without_sessions(before))
+        wait_until(self._is_without_threads)
+        wait_until(self._is_without_sessions)
 
     # --- before
 
@@ -285,9 +286,12 @@ class Play:
             except NoNodeError:
                 continue
 
-    def _is_without_sessions(self, before: set[int]) -> bool:
+    def _is_without_threads(self) -> bool:
+        return not self._actor.threads()
+
+    def _is_without_sessions(self) -> bool:
         """Whether the server has none of the victim's sessions any more; on a shared one, others come and go."""
         sessions = self._theatre.sessions()
         if self._theatre.is_shared:
             return not sessions & self._sessions
-        return sessions <= before
+        return sessions <= self._before
