@@ -12,9 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, assert_never
 
-from kazoo.exceptions import NoNodeError, RolledBackError, RuntimeInconsistency
-from kazoo.protocol.serialization import Create as CreateRequest
-from kazoo.protocol.serialization import Create2, Exists, GetChildren, GetData, Transaction
+from kazoo.exceptions import NoNodeError
+from kazoo.protocol.serialization import Exists, GetChildren, GetData
 from kazoo.security import ACL
 
 from zkcoord._core.contender import Contender
@@ -49,6 +48,7 @@ from zkcoord._core.messages import (
     Won,
 )
 from zkcoord._core.names import Rule, sibling_prefix
+from zkcoord._session.creates import create_all, create_one
 from zkcoord._session.hold import Hold
 from zkcoord._session.identity import Owner, describe, encode, is_same_owner, with_held_since
 from zkcoord._session.limit import record_limit
@@ -56,16 +56,12 @@ from zkcoord._session.log import get_logger
 from zkcoord._session.requests import Call, LinkLostError
 from zkcoord._session.session import Session, is_held_here
 from zkcoord._session.watches import Subscription
-from zkcoord._session.wire import EPHEMERAL, EPHEMERAL_SEQUENTIAL, catch_up, full_path
-from zkcoord.errors import ConfigError
+from zkcoord._session.wire import catch_up, full_path
 
 log = get_logger("acquire")
 
 #: A hold that waited for longer than this gets its member stamped with the moment of the grant, for operators.
 STAMP_AFTER_S = 1.0
-
-#: Requests longer than this are refused by servers with the usual ``jute.maxbuffer``, header included.
-USUAL_REQUEST_BYTES = 1_048_575
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,80 +223,24 @@ class Runner:
     def _send_create(self, prefix: str, number: str) -> None:
         self._attempts.add(prefix)  # before it is sent, so that nothing can fall in between
         self._data = encode(self._owner, self._label)
-        if len(self._places) == 1:
-            self._create_one(prefix, number)
-        else:
-            self._create_all(prefix)
-
-    def _create_one(self, prefix: str, number: str) -> None:
         directory, _ = self._places[0]
 
-        def answered(reply: tuple[str, Any] | None, error: Exception | None) -> None:
-            if reply is not None:
-                path, stat = reply
-                self._post_created(
-                    prefix, Node(directory, path.rpartition("/")[2], stat.czxid, stat.ephemeralOwner)
-                )
+        def answered(nodes: tuple[Node, ...], error: Exception | None) -> None:
+            if nodes:
+                for node in nodes:
+                    self._track(node)
+                self.post(Created(prefix, nodes))
             elif isinstance(error, NoNodeError):
                 self._attempts.discard(prefix)
                 self.post(ParentMissing(prefix))
             else:
                 self._refused(directory, error)
 
-        path = full_path(self._session.client, f"{directory}/{prefix}{number}")
-        request = Create2(path, self._data, self._acl, EPHEMERAL if number else EPHEMERAL_SEQUENTIAL)
-        self._create = self._session.requests.submit(request, answered, is_confirmed=True)
-
-    def _create_all(self, prefix: str) -> None:
-        """
-        One transaction for all places, so that multi-locks stand in the same order everywhere and never deadlock.
-
-        Plain creates, since kazoo cannot read a Create2's reply inside a multi; the stats are read afterwards.
-        """
-        first = self._places[0][1]
-        paths = [f"{directory}/{sibling_prefix(prefix, first, rule)}" for directory, rule in self._places]
-
-        def answered(results: list[Any] | None, error: Exception | None) -> None:
-            failures = [result for result in results or () if isinstance(result, Exception)]
-            if any(isinstance(failure, NoNodeError) for failure in failures):
-                self._attempts.discard(prefix)
-                self.post(ParentMissing(prefix))
-            elif failures:
-                # The bystanders of the refused create come with codes of their own.
-                bystander = RolledBackError | RuntimeInconsistency
-                causes = [failure for failure in failures if not isinstance(failure, bystander)]
-                self._refused(self._places[0][0], (causes or failures)[0])
-            elif results:
-                names = [str(path).rpartition("/")[2] for path in results]
-                nodes = [
-                    Node(directory, name) for (directory, _), name in zip(self._places, names, strict=True)
-                ]
-                self._post_created(prefix, *nodes)
-            else:
-                self._refused(self._places[0][0], too_large(error) or error)
-
-        def too_large(error: Exception | None) -> ConfigError | None:
-            # Such a server hangs up without a word. Sending it again would end every connection of the session so.
-            if not isinstance(error, LinkLostError) or not error.maybe_applied:
-                return None
-            size = len(Transaction(creates).serialize())
-            if size < USUAL_REQUEST_BYTES:
-                return None
-            return ConfigError(
-                f"the connection broke under the one transaction that asks for {len(paths)} paths, of {size} bytes;"
-                f" servers take {USUAL_REQUEST_BYTES} unless jute.maxbuffer says otherwise: name fewer paths"
-            )
-
-        creates = [
-            CreateRequest(full_path(self._session.client, path), self._data, self._acl, EPHEMERAL_SEQUENTIAL)
-            for path in paths
-        ]
-        self._create = self._session.requests.submit(Transaction(creates), answered, is_confirmed=True)
-
-    def _post_created(self, prefix: str, *nodes: Node) -> None:
-        for node in nodes:
-            self._track(node)
-        self.post(Created(prefix, nodes))
+        session, data, acl = self._session, self._data, self._acl
+        if len(self._places) == 1:
+            self._create = create_one(session, directory, prefix, number, data, acl, answered)
+        else:
+            self._create = create_all(session, self._places, prefix, data, acl, answered)
 
     def _track(self, node: Node) -> None:
         self._created = (*self._created, node.path)

@@ -1,4 +1,4 @@
-"""Requests that kazoo lacks, and paths under the client's chroot."""
+"""Requests that kazoo lacks, their limits, and paths under the client's chroot."""
 
 from typing import NamedTuple
 
@@ -10,6 +10,9 @@ EPHEMERAL = 1
 EPHEMERAL_SEQUENTIAL = 3
 _CONTAINER = 4
 _WATCHER_TYPE_DATA = 2
+
+#: Requests longer than this are refused by servers with the usual ``jute.maxbuffer``, header included.
+USUAL_REQUEST_BYTES = 1_048_575
 
 
 class CreateContainer(NamedTuple):

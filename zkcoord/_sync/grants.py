@@ -18,8 +18,8 @@ from zkcoord._session import clock, kazoo_private, process
 from zkcoord._session.fenced import Operations, fence_error, first_refusal
 from zkcoord._session.hold import Hold
 from zkcoord._session.requests import LinkLostError
-from zkcoord._session.runner import USUAL_REQUEST_BYTES
 from zkcoord._session.session import Session
+from zkcoord._session.wire import USUAL_REQUEST_BYTES
 from zkcoord._spec import AcquireCall, timeout_s
 from zkcoord._sync.driver import Signal, call
 from zkcoord.errors import ConfigError, ConnectionLostError, GrantLostError, NotHeldError, QueueConflictError
