@@ -69,6 +69,13 @@ RUNS = {
         sum(not cell.point.is_cold for cell in CELLS),
         "cells of the fault matrix on a real server",
     ),
+    "soak": Run(
+        "tests/fault/test_soak.py",
+        "ZKCOORD_SOAK_S",
+        60,
+        120,
+        "seconds of everything at once, with sessions a tenth as long as usual",
+    ),
 }
 
 

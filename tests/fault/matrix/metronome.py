@@ -9,8 +9,11 @@ from collections import deque
 #: Between two looks.
 BEAT_S = 0.01
 
-#: Beats that are remembered: those of the longest call, and some more.
-KEPT = 6_000
+#: Less is not worth remembering.
+MIN_LATE_S = 0.005
+
+#: Late beats that are remembered: more than there are in the longest call.
+KEPT = 2_000
 
 
 class Metronome:
@@ -36,5 +39,6 @@ class Metronome:
         due = time.monotonic() + BEAT_S
         while not self._is_over.wait(max(0.0, due - time.monotonic())):
             now = time.monotonic()
-            self._late.append((now, now - due))
+            if now - due >= MIN_LATE_S:
+                self._late.append((now, now - due))
             due = now + BEAT_S
