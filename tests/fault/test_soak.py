@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 
@@ -21,7 +22,9 @@ MORE_BYTES = 4 * 1024 * 1024
 
 
 @pytest.mark.timeout(SECONDS + 120)
-def test_everything_is_flat_after_a_soak() -> None:
+def test_everything_is_flat_after_a_soak(caplog: pytest.LogCaptureFixture) -> None:
+    for logger in (None, "zkcoord"):
+        caplog.set_level(logging.ERROR, logger)  # pytest keeps what is logged: that would grow
     with Soak(seed=1) as soak:
         soak.work(WARM_UP_S)
         before = soak.rest()
@@ -30,6 +33,7 @@ def test_everything_is_flat_after_a_soak() -> None:
         after = soak.rest()
         print(f"{before}\n{after}\n{dict(soak.did)}")
 
+    assert [] == caplog.records
     assert [] == soak.late
     assert after.descriptors <= before.descriptors
     assert (0, 0, 0) == (after.watches, after.members, after.of_zkcoord)
