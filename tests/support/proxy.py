@@ -344,8 +344,8 @@ class FaultProxy:
         self._calls.append(run)
         try:
             self._wake_sender.send(b"\0")
-        except BlockingIOError:
-            pass  # the loop has plenty of wake-ups to read already
+        except OSError:
+            pass  # the loop has plenty of wake-ups to read already, or has just done what closes it
         if not done.wait(CALL_TIMEOUT_S):
             raise RuntimeError("the proxy's thread did not answer")
         if errors:
