@@ -102,6 +102,13 @@ RUNS = {
         50,
         "breaks of a connection shorter than T/4, of each session time",
     ),
+    "soak": Run(
+        "tests/fault/test_soak.py",
+        "ZKCOORD_SOAK_S",
+        60,
+        120,
+        "seconds of everything at once, with sessions a tenth as long as usual",
+    ),
 }
 
 

@@ -314,6 +314,40 @@ def test_cut_before_never_reaches_the_server(proxy: FaultProxy, client: Client, 
     assert 1 == proxy.requests[Op.CREATE]
 
 
+@pytest.mark.parametrize("fault", ["cut_before", "drop_reply"])
+def test_faults_let_some_go_by_first(
+    proxy: FaultProxy, client: Client, server: FakeServer, fault: str
+) -> None:
+    getattr(proxy, fault)(Op.CREATE, skip=1)
+
+    assert client.send(Op.CREATE) == client.reply()
+    client.send(Op.CREATE)
+
+    assert client.reply() is None
+    assert [Op.CREATE] * (1 if fault == "cut_before" else 2) == server.seen
+
+
+def test_hold_lets_some_go_by_first(proxy: FaultProxy, client: Client) -> None:
+    with proxy.hold(Op.CREATE, skip=1) as hold:
+        assert client.send(Op.CREATE) == client.reply()
+        assert not hold.is_set()
+        xid = client.send(Op.CREATE)
+        assert hold.wait()
+    assert xid == client.reply()
+
+
+def test_corrupted_reply_says_an_unknown_error_once(proxy: FaultProxy, client: Client) -> None:
+    proxy.corrupt_reply(Op.CREATE)
+    errors = []
+    for opcode in (Op.GET_DATA, Op.CREATE, Op.CREATE):
+        client.send(opcode)
+        body = read_frame(client.socket)
+        assert body is not None
+        errors.append(struct.unpack(">iqi", body)[2])
+
+    assert [0, -999, 0] == errors
+
+
 def test_hold_keeps_the_request_and_those_behind_it(
     proxy: FaultProxy, client: Client, server: FakeServer
 ) -> None:

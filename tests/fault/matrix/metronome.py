@@ -9,8 +9,11 @@ from collections import deque
 #: Between two looks.
 BEAT_S = 0.01
 
-#: Beats that are remembered: those of the longest call, and some more.
-KEPT = 6_000
+#: Less is not worth remembering.
+MIN_LATE_S = 0.005
+
+#: Late beats that are remembered: more than there are in the longest call.
+KEPT = 2_000
 
 
 class Metronome:
@@ -18,6 +21,7 @@ class Metronome:
 
     def __init__(self) -> None:
         self._late: deque[tuple[float, float]] = deque(maxlen=KEPT)
+        self._due = float("inf")
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="matrix-metronome", daemon=True)
 
@@ -29,12 +33,14 @@ class Metronome:
         self._thread.join()
 
     def worst_since(self, began: float) -> float:
-        """Return the longest oversleep that ended after `began`, in seconds."""
-        return max((late for at, late in self._late.copy() if at >= began), default=0.0)
+        """Return the longest oversleep after `began`, in seconds; the one that goes on included."""
+        now_late_s = time.monotonic() - self._due
+        return max(0.0, now_late_s, *(late for at, late in self._late.copy() if at >= began))
 
     def _run(self) -> None:
-        due = time.monotonic() + BEAT_S
-        while not self._is_over.wait(max(0.0, due - time.monotonic())):
+        self._due = time.monotonic() + BEAT_S
+        while not self._is_over.wait(max(0.0, self._due - time.monotonic())):
             now = time.monotonic()
-            self._late.append((now, now - due))
-            due = now + BEAT_S
+            if now - self._due >= MIN_LATE_S:
+                self._late.append((now, now - self._due))
+            self._due = now + BEAT_S
