@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 import uuid
@@ -32,6 +33,12 @@ THREAD_END_S = 5.0
 HAS_FAILED = pytest.StashKey[bool]()
 
 MakeClient = Callable[..., KazooClient]
+
+
+def pytest_configure() -> None:
+    # A run that a shell has started in the background ignores Ctrl-C, and so would all its children.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
