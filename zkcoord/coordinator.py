@@ -29,7 +29,7 @@ from zkcoord._session.registry import Registry
 from zkcoord._session.runner import Cancelled
 from zkcoord._session.session import Session
 from zkcoord._tls import check_tls
-from zkcoord.errors import ConfigError
+from zkcoord.errors import ConfigError, ConnectionLostError
 
 #: Where ZooKeeper is looked for when nobody says.
 DEFAULT_HOSTS = "127.0.0.1:2181"
@@ -51,6 +51,9 @@ _MIN_CONNECT_S = 0.5
 
 #: Longest pause between two rounds of connection attempts.
 _MAX_RECONNECT_DELAY_S = 1.0
+
+#: Longest sleep of a `Coordinator.connect` without a limit before it looks whether the coordinator is still open.
+_LOOK_AGAIN_S = 1.0
 
 
 class Coordinator:
@@ -198,6 +201,45 @@ class Coordinator:
             )
             ending.start()
 
+    @classmethod
+    def of(cls, client: "Coordinator | KazooClient | None" = None) -> "Coordinator":
+        """
+        Return the coordinator that a lock with this ``client=`` uses; None gives this process's default one.
+
+        Look it up at each use, as locks do, and a forked child gets its own.
+
+        Raises:
+            ConfigError: neither a `Coordinator` nor a `KazooClient` that can be used.
+        """
+        if client is not None:
+            return coordinator_for(client)
+        from zkcoord._default import default_coordinator
+
+        return default_coordinator()
+
+    def connect(self, timeout: float | None = None) -> KazooClient:
+        """
+        Wait for a connection and return the kazoo client, for reads and writes beside the locks.
+
+        Args:
+            timeout: most seconds to wait; None = for ever.
+
+        Raises:
+            ConnectionLostError: no server answered in time.
+            ConfigError: closed, or a borrowed client was stopped.
+            ForeignProcessError: made in another process.
+        """
+        limit_s = None if timeout is None else seconds("timeout", timeout)
+        session = self.session()
+        while not session.wait_connected(_LOOK_AGAIN_S if limit_s is None else limit_s):
+            if limit_s is not None:
+                raise ConnectionLostError(
+                    f"no ZooKeeper server of {self.hosts} answered within {limit_s:.2f} s"
+                    f"{f' ({self.last_problem})' if self.last_problem else ''}"
+                )
+            session = self.session()
+        return self._client
+
     @property
     def is_closed(self) -> bool:
         """Whether `close` was called."""
@@ -220,7 +262,7 @@ class Coordinator:
 
     @property
     def client(self) -> KazooClient:
-        """The kazoo client, for reading around the locks. Starting and stopping it is the coordinator's business."""
+        """The kazoo client, for reading around the locks; see `connect`. Starting and stopping it is not for you."""
         return self._client
 
     @property
