@@ -18,10 +18,9 @@ from zkcoord import Coordinator, GrantLostError, ZkLock
 SETTLED_S = 0.05
 
 
-def wait_watched(zk: KazooClient, proxy: FaultProxy, seen: int) -> None:
+def wait_watched(proxy: FaultProxy, seen: int) -> None:
     """Wait until a settled hold has asked for its own node and has its answer."""
-    assert proxy.wait_for_requests(Op.GET_DATA, seen + 1)
-    zk.sync("/")
+    assert proxy.wait_for_answers(Op.GET_DATA, seen + 1)
 
 
 def second_member(zk: KazooClient, path: str, other_than: str) -> str | None:
@@ -35,11 +34,11 @@ def test_holder_is_told_of_its_deleted_node_within_a_round_trip(
 ) -> None:
     told: list[tuple[float, str]] = []
     lock = ZkLock(f"{root}/lock", client=proxied)
-    seen = proxy.requests[Op.GET_DATA]
+    seen = proxy.answers[Op.GET_DATA]
     grant = lock.acquire(timeout=10.0)
     grant.on_lost(lambda grant, reason: told.append((time.monotonic(), reason)))
     began = time.monotonic()
-    wait_watched(zk, proxy, seen)
+    wait_watched(proxy, seen)
     assert time.monotonic() - began <= SETTLED_S + ROOM_S
 
     deleted_at = time.monotonic()
@@ -72,9 +71,9 @@ def test_holder_learns_after_a_reconnect_that_its_node_went_meanwhile(
     proxied: Coordinator, proxy: FaultProxy, zk: KazooClient, root: str
 ) -> None:
     lock = ZkLock(f"{root}/lock", client=proxied)
-    seen = proxy.requests[Op.GET_DATA]
+    seen = proxy.answers[Op.GET_DATA]
     grant = lock.acquire(timeout=10.0)
-    wait_watched(zk, proxy, seen)
+    wait_watched(proxy, seen)
     proxy.cut()
     zk.delete(f"{lock.path}/{grant.name}")
     assert grant.status != "LOST"
@@ -90,17 +89,17 @@ def test_watch_on_the_own_node_survives_reconnects_and_other_writes(
     proxied: Coordinator, proxy: FaultProxy, zk: KazooClient, root: str
 ) -> None:
     lock = ZkLock(f"{root}/lock", client=proxied)
-    seen = proxy.requests[Op.GET_DATA]
+    seen = proxy.answers[Op.GET_DATA]
     grant = lock.acquire(timeout=10.0)
-    wait_watched(zk, proxy, seen)
+    wait_watched(proxy, seen)
     for _ in range(3):
-        seen = proxy.requests[Op.GET_DATA]
+        seen = proxy.answers[Op.GET_DATA]
         proxy.drop_connections()
-        wait_watched(zk, proxy, seen)
+        wait_watched(proxy, seen)
     for number in range(5):
-        seen = proxy.requests[Op.GET_DATA]
+        seen = proxy.answers[Op.GET_DATA]
         zk.set(f"{lock.path}/{grant.name}", b"an operator's note %d" % number)
-        wait_watched(zk, proxy, seen)
+        wait_watched(proxy, seen)
     assert not grant.lost.is_set()
 
     zk.delete(f"{lock.path}/{grant.name}")
@@ -113,9 +112,9 @@ def test_heartbeat_finds_a_deleted_node_without_any_watch(
 ) -> None:
     """The watch is the quick way; a hold must not depend on it."""
     lock = ZkLock(f"{root}/lock", client=proxied)
-    seen = proxy.requests[Op.GET_DATA]
+    seen = proxy.answers[Op.GET_DATA]
     grant = lock.acquire(timeout=10.0)
-    wait_watched(zk, proxy, seen)
+    wait_watched(proxy, seen)
     proxy.black_hole(to_server=False)
     zk.delete(f"{lock.path}/{grant.name}")  # its notification is swallowed
 
@@ -128,12 +127,12 @@ def test_revocation_request_does_not_lose_the_grant(
     proxied: Coordinator, proxy: FaultProxy, zk: KazooClient, root: str
 ) -> None:
     lock = ZkLock(f"{root}/lock", client=proxied)
-    seen = proxy.requests[Op.GET_DATA]
+    seen = proxy.answers[Op.GET_DATA]
     with lock.acquire(timeout=10.0) as grant:
-        wait_watched(zk, proxy, seen)
-        seen = proxy.requests[Op.GET_DATA]
+        wait_watched(proxy, seen)
+        seen = proxy.answers[Op.GET_DATA]
         zk.set(f"{lock.path}/{grant.name}", b"__REVOKE__")
-        wait_watched(zk, proxy, seen)
+        wait_watched(proxy, seen)
         grant.verify(timeout=5.0)
         assert "HELD" == grant.status
         assert b"__REVOKE__" == zk.get(f"{lock.path}/{grant.name}")[0]

@@ -66,10 +66,11 @@ class Op(IntEnum):
 class Hold:
     """Requests (or replies) of one opcode, kept back until ``release()`` or ``cut()``; ``wait()`` awaits the first."""
 
-    def __init__(self, proxy: FaultProxy, opcode: int, is_reply: bool, skip: int = 0) -> None:
+    def __init__(self, proxy: FaultProxy, opcode: int, is_reply: bool, skip: int = 0, path: str = "") -> None:
         self.opcode = opcode
         self.is_reply = is_reply
         self.skip = skip
+        self.path = path
         self.is_open = True
         self._proxy = proxy
         self._seen = threading.Event()
@@ -100,12 +101,24 @@ class Hold:
 
 
 @dataclass
-class _Rule:
-    """A fault for ``left`` requests of an opcode, behind the next ``skip``."""
+class Rule:
+    """
+    A fault for ``left`` requests of an opcode, behind the next ``skip``.
+
+    Attributes:
+        path: only requests that name exactly this path, a multi in any of its parts; "" = all.
+        struck: how many connections it has closed.
+    """
 
     opcode: int
     left: int
     skip: int = 0
+    path: str = ""
+    struck: int = 0
+
+    def is_for(self, opcode: int, frame: bytes) -> bool:
+        """Whether this request is meant, or counts among those to skip."""
+        return self.opcode == opcode and names(frame, self.path)
 
 
 @dataclass(eq=False)
@@ -134,7 +147,7 @@ class _Link:
     up: _Pipe
     down: _Pipe | None = None
     opcodes: dict[int, int] = field(default_factory=dict)
-    dropped_xids: set[int] = field(default_factory=set)
+    dropped_xids: dict[int, Rule] = field(default_factory=dict)
     is_open: bool = True
 
 
@@ -159,12 +172,13 @@ class FaultProxy:
         self._black_hole_down = False
         self._delay_up = 0.0
         self._delay_down = 0.0
-        self._drop_rules: list[_Rule] = []
-        self._cut_rules: list[_Rule] = []
-        self._corrupt_rules: list[_Rule] = []
+        self._drop_rules: list[Rule] = []
+        self._cut_rules: list[Rule] = []
+        self._corrupt_rules: list[Rule] = []
         self._holds: list[Hold] = []
         self._counted = threading.Condition()
         self._requests: Counter[int] = Counter()
+        self._answers: Counter[int] = Counter()
         self._notifications = 0
         self._accepted = 0
         self._port = 0
@@ -249,25 +263,29 @@ class FaultProxy:
 
         self._call(begin)
 
-    def drop_reply(self, opcode: int, count: int = 1, *, skip: int = 0) -> None:
+    def drop_reply(self, opcode: int, count: int = 1, *, skip: int = 0, path: str = "") -> Rule:
         """
         Pass the next ``count`` such requests, close the connection in place of their reply: applied, reply lost.
 
-        ``skip`` lets that many go by first, here and below.
+        ``skip`` lets that many go by first, ``path`` means only those that name this path, here and below.
         """
-        self._call(lambda: self._drop_rules.append(_Rule(opcode, count, skip)))
+        rule = Rule(opcode, count, skip, path)
+        self._call(lambda: self._drop_rules.append(rule))
+        return rule
 
-    def cut_before(self, opcode: int, count: int = 1, *, skip: int = 0) -> None:
+    def cut_before(self, opcode: int, count: int = 1, *, skip: int = 0, path: str = "") -> Rule:
         """Close the connection when such a request arrives, the next ``count`` times: not applied."""
-        self._call(lambda: self._cut_rules.append(_Rule(opcode, count, skip)))
+        rule = Rule(opcode, count, skip, path)
+        self._call(lambda: self._cut_rules.append(rule))
+        return rule
 
     def corrupt_reply(self, opcode: int, count: int = 1) -> None:
         """Pass the next ``count`` such requests, but have their replies say an error that no client knows."""
-        self._call(lambda: self._corrupt_rules.append(_Rule(opcode, count)))
+        self._call(lambda: self._corrupt_rules.append(Rule(opcode, count)))
 
-    def hold(self, opcode: int, skip: int = 0) -> Hold:
+    def hold(self, opcode: int, skip: int = 0, path: str = "") -> Hold:
         """Keep such requests (and all behind them on their connection) from the server until the hold is released."""
-        return self._begin_hold(Hold(self, opcode, is_reply=False, skip=skip))
+        return self._begin_hold(Hold(self, opcode, is_reply=False, skip=skip, path=path))
 
     def hold_reply(self, opcode: int) -> Hold:
         """Pass such requests, but keep their replies (and all behind them) from the client until released."""
@@ -295,6 +313,12 @@ class FaultProxy:
             return Counter(self._requests)
 
     @property
+    def answers(self) -> Counter[int]:
+        """A copy of the number of replies passed to clients, by opcode: the server has done these."""
+        with self._counted:
+            return Counter(self._answers)
+
+    @property
     def notifications(self) -> int:
         """Number of watch events passed to clients."""
         with self._counted:
@@ -315,12 +339,18 @@ class FaultProxy:
         """Start counting from zero."""
         with self._counted:
             self._requests.clear()
+            self._answers.clear()
             self._notifications = self._accepted = 0
 
     def wait_for_requests(self, opcode: int, count: int = 1, timeout: float = CALL_TIMEOUT_S) -> bool:
         """Wait until ``count`` requests of an opcode have been seen since the last reset; False when they were not."""
         with self._counted:
             return self._counted.wait_for(lambda: self._requests[opcode] >= count, timeout)
+
+    def wait_for_answers(self, opcode: int, count: int = 1, timeout: float = CALL_TIMEOUT_S) -> bool:
+        """Wait until ``count`` requests of an opcode have been answered since the last reset; False when not."""
+        with self._counted:
+            return self._counted.wait_for(lambda: self._answers[opcode] >= count, timeout)
 
     def wait_for_connections(self, count: int = 1, timeout: float = CALL_TIMEOUT_S) -> bool:
         """Wait until ``count`` connections have been accepted (since the last reset); False when they were not."""
@@ -603,12 +633,14 @@ class FaultProxy:
                 self._counted.notify_all()
         if self._is_held(pipe, opcode):
             return False
-        if _take(self._cut_rules, opcode):
+        frame = pipe.frames[0][1]
+        if rule := _take(self._cut_rules, opcode, frame):
             self._close_link(link)
+            rule.struck += 1
             return False
         link.opcodes[xid] = opcode
-        if _take(self._drop_rules, opcode):
-            link.dropped_xids.add(xid)
+        if rule := _take(self._drop_rules, opcode, frame):
+            link.dropped_xids[xid] = rule
         return True
 
     def _may_pass_reply(self, link: _Link, pipe: _Pipe) -> bool:
@@ -623,17 +655,22 @@ class FaultProxy:
             return False
         if xid in link.dropped_xids:
             self._close_link(link)
+            link.dropped_xids[xid].struck += 1
             return False
-        if _take(self._corrupt_rules, link.opcodes.get(xid, 0)):
+        if _take(self._corrupt_rules, link.opcodes.get(xid, 0), b""):
             due, frame = pipe.frames[0]
             pipe.frames[0] = (due, frame[:ERROR_AT] + UNKNOWN_ERROR + frame[ERROR_AT + len(UNKNOWN_ERROR) :])
+        with self._counted:
+            self._answers[link.opcodes.get(xid, 0)] += 1
+            self._counted.notify_all()
         if xid > 0:  # negative ones (ping, auth, watches) are used again
             link.opcodes.pop(xid, None)
         return True
 
     def _is_held(self, pipe: _Pipe, opcode: int | None) -> bool:
         for hold in self._holds:
-            if hold.opcode == opcode and hold.is_reply == pipe.is_reply:
+            is_meant = hold.opcode == opcode and hold.is_reply == pipe.is_reply
+            if is_meant and names(pipe.frames[0][1], hold.path):
                 if hold.skip:
                     hold.skip -= 1
                     continue
@@ -655,15 +692,21 @@ class FaultProxy:
                         self._close_link(link)
 
 
-def _take(rules: list[_Rule], opcode: int) -> bool:
+def names(frame: bytes, path: str) -> bool:
+    """Whether a request names a path in any of its records, or none is asked for."""
+    text = path.encode()
+    return not text or LENGTH.pack(len(text)) + text in frame
+
+
+def _take(rules: list[Rule], opcode: int, frame: bytes) -> Rule | None:
     for rule in rules:
-        if rule.opcode == opcode and rule.left > 0:
+        if rule.is_for(opcode, frame) and rule.left > 0:
             if rule.skip:
                 rule.skip -= 1
                 continue
             rule.left -= 1
-            return True
-    return False
+            return rule
+    return None
 
 
 def _close_socket(end: socket.socket) -> None:

@@ -327,6 +327,27 @@ def test_faults_let_some_go_by_first(
     assert [Op.CREATE] * (1 if fault == "cut_before" else 2) == server.seen
 
 
+@pytest.mark.parametrize("fault", ["cut_before", "drop_reply"])
+def test_faults_for_one_path_let_the_others_go_by(proxy: FaultProxy, client: Client, fault: str) -> None:
+    rule = getattr(proxy, fault)(Op.CREATE, path="/a")
+
+    for path in (b"/ab", b"/b/a"):
+        assert client.send(Op.CREATE, struct.pack(">i", len(path)) + path) == client.reply()
+    assert not rule.struck
+    client.send(Op.CREATE, b"before it" + struct.pack(">i", 2) + b"/a")
+
+    assert client.reply() is None
+    assert 1 == rule.struck
+
+
+def test_answers_are_counted_when_they_have_come(proxy: FaultProxy, client: Client) -> None:
+    with proxy.hold_reply(Op.CREATE) as hold:
+        client.send(Op.CREATE)
+        assert hold.wait()
+        assert (1, 0) == (proxy.requests[Op.CREATE], proxy.answers[Op.CREATE])
+    assert proxy.wait_for_answers(Op.CREATE)
+
+
 def test_hold_lets_some_go_by_first(proxy: FaultProxy, client: Client) -> None:
     with proxy.hold(Op.CREATE, skip=1) as hold:
         assert client.send(Op.CREATE) == client.reply()

@@ -12,7 +12,7 @@ from typing import Protocol
 from kazoo.client import KazooClient
 
 from tests.fault.matrix.points import OPCODES
-from tests.support.proxy import FaultProxy, Hold, Op
+from tests.support.proxy import FaultProxy, Hold, Rule
 from tests.support.waiting import PATIENCE_S, wait_until
 from zkcoord.server import EmbeddedServer, Fault
 
@@ -31,13 +31,13 @@ class Struck(Protocol):
 
 
 class Line(Protocol):
-    """See the module. `skip` lets that many requests of the operation go by first."""
+    """See the module. Requests of an operation that name `path` ("" = any); `skip` lets that many go by first."""
 
     hosts: str
 
-    def hold(self, operation: str, skip: int) -> Struck: ...
-    def cut_before(self, operation: str, skip: int) -> Struck: ...
-    def cut_after(self, operation: str, skip: int) -> Struck: ...
+    def hold(self, operation: str, skip: int, path: str = "") -> Struck: ...
+    def cut_before(self, operation: str, skip: int, path: str = "") -> Struck: ...
+    def cut_after(self, operation: str, skip: int, path: str = "") -> Struck: ...
 
     def break_down(self) -> None:
         """Let no new connection in; one without a held request is broken soon."""
@@ -67,18 +67,17 @@ class EmbeddedLine:
         self._session = session
         self._broken: list[Fault] = []
 
-    def hold(self, operation: str, skip: int) -> Struck:
-        return _Awaited(self._server.faults.stall(session=self._session(), operation=operation, skip=skip))
+    def hold(self, operation: str, skip: int, path: str = "") -> Struck:
+        return self._await(self._server.faults.stall, operation, skip, path)
 
-    def cut_before(self, operation: str, skip: int) -> Struck:
-        return _Awaited(
-            self._server.faults.cut_before(session=self._session(), operation=operation, skip=skip)
-        )
+    def cut_before(self, operation: str, skip: int, path: str = "") -> Struck:
+        return self._await(self._server.faults.cut_before, operation, skip, path)
 
-    def cut_after(self, operation: str, skip: int) -> Struck:
-        return _Awaited(
-            self._server.faults.cut_after(session=self._session(), operation=operation, skip=skip)
-        )
+    def cut_after(self, operation: str, skip: int, path: str = "") -> Struck:
+        return self._await(self._server.faults.cut_after, operation, skip, path)
+
+    def _await(self, add: Callable[..., Fault], operation: str, skip: int, path: str) -> Struck:
+        return _Awaited(add(session=self._session(), operation=operation, path=path or "*", skip=skip))
 
     def break_down(self) -> None:
         self._broken.append(self._server.faults.cut_before(operation="connect", count=None))
@@ -124,18 +123,14 @@ class ProxiedLine:
         self._proxy = proxy
         self._direct = direct
 
-    def hold(self, operation: str, skip: int) -> Struck:
-        return _Held(self._proxy.hold(OPCODES[operation], skip))
+    def hold(self, operation: str, skip: int, path: str = "") -> Struck:
+        return _Held(self._proxy.hold(OPCODES[operation], skip, path))
 
-    def cut_before(self, operation: str, skip: int) -> Struck:
-        self._proxy.reset_counts()
-        self._proxy.cut_before(OPCODES[operation], skip=skip)
-        return _Counted(self._proxy, OPCODES[operation], skip + 1)
+    def cut_before(self, operation: str, skip: int, path: str = "") -> Struck:
+        return _Ruled(self._proxy.cut_before(OPCODES[operation], skip=skip, path=path))
 
-    def cut_after(self, operation: str, skip: int) -> Struck:
-        self._proxy.reset_counts()
-        self._proxy.drop_reply(OPCODES[operation], skip=skip)
-        return _Counted(self._proxy, OPCODES[operation], skip + 1)
+    def cut_after(self, operation: str, skip: int, path: str = "") -> Struck:
+        return _Ruled(self._proxy.drop_reply(OPCODES[operation], skip=skip, path=path))
 
     def break_down(self) -> None:
         self._proxy.cut()
@@ -169,16 +164,14 @@ class _Held:
         self._hold.cut()
 
 
-class _Counted:
-    """A rule of the proxy, seen to have struck by the count of requests."""
+class _Ruled:
+    """A rule of the proxy, until it has struck: the request was applied by then, or never will be."""
 
-    def __init__(self, proxy: FaultProxy, opcode: Op, count: int) -> None:
-        self._proxy = proxy
-        self._opcode = opcode
-        self._count = count
+    def __init__(self, rule: Rule) -> None:
+        self._rule = rule
 
     def wait(self) -> None:
-        assert self._proxy.wait_for_requests(self._opcode, self._count)
+        wait_until(lambda: self._rule.struck)
 
     def release(self) -> None: ...
 

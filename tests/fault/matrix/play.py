@@ -153,7 +153,8 @@ class Play:
         struck: Struck | None = None
         if operation is not None:
             arm = {"cut": self._line.cut_before, "lost": self._line.cut_after}.get(fault, self._line.hold)
-            struck = arm(operation, skip)
+            # Heartbeats are multis too, on the member: the request that records a limit names its directory.
+            struck = arm(operation, skip, self._directories[0] if point.is_unrecorded else "")
         if not call:
             call.append(begin())
         self._lead_to_the_point()
