@@ -635,8 +635,8 @@ class FaultProxy:
             return False
         frame = pipe.frames[0][1]
         if rule := _take(self._cut_rules, opcode, frame):
-            self._close_link(link)
             rule.struck += 1
+            self._close_link(link)
             return False
         link.opcodes[xid] = opcode
         if rule := _take(self._drop_rules, opcode, frame):
@@ -654,8 +654,8 @@ class FaultProxy:
         if self._is_held(pipe, link.opcodes.get(xid)):
             return False
         if xid in link.dropped_xids:
-            self._close_link(link)
             link.dropped_xids[xid].struck += 1
+            self._close_link(link)
             return False
         if _take(self._corrupt_rules, link.opcodes.get(xid, 0), b""):
             due, frame = pipe.frames[0]
