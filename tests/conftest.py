@@ -14,6 +14,8 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError, NotEmptyError
 from kazoo.protocol.connection import ConnectionHandler
 
+import zkcoord
+from tests.support.fronts import IS_FULL, Tasks, stand_ins
 from tests.support.proxy import FaultProxy
 from tests.support.zookeeper import (
     NoZooKeeperError,
@@ -41,11 +43,29 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    mark = metafunc.definition.get_closest_marker("fronts")
+    if mark is not None:
+        metafunc.parametrize("front", mark.args, indirect=True)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items[:] = [item for item in items if not _is_left_out(item)]
     for item in items:
         is_embedded = isinstance(item, pytest.Function) and "embedded" == _parameter(item, "hosts")
         if REAL_FIXTURES & set(getattr(item, "fixturenames", ())) and not is_embedded:
             item.add_marker("real")
+
+
+def _is_left_out(item: pytest.Item) -> bool:
+    """Whether it is not to be run on asyncio: the embedded server will do, and what is slow is for the full run."""
+    mark = item.get_closest_marker("fronts")
+    if not isinstance(item, pytest.Function) or mark is None or "asyncio" != _parameter(item, "front"):
+        return False
+    if "run_script" in item.fixturenames:
+        return True  # another process, which knows of no front end
+    is_real = "real" == _parameter(item, "hosts") and not mark.kwargs.get("real")
+    return not IS_FULL and (is_real or bool(mark.kwargs.get("slow")))
 
 
 def _parameter(item: pytest.Function, name: str) -> object:
@@ -82,6 +102,24 @@ def own_server(server: ZooKeeperServer) -> Iterator[ZooKeeperServer]:
         pytest.skip(str(error))
     yield server
     server.stop()
+
+
+@pytest.fixture(autouse=True)
+def front(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """
+    The front end that the test's module has its locks of: "threads", or "asyncio" if ``pytest.mark.fronts`` says so.
+
+    It is what the names that the module has imported from zkcoord stand for during the test.
+    """
+    kind: str = getattr(request, "param", "threads")
+    if kind == "threads":
+        yield kind
+        return
+    with Tasks() as tasks:
+        for name, make in stand_ins(tasks).items():
+            if getattr(request.module, name, None) is getattr(zkcoord, name):
+                monkeypatch.setattr(request.module, name, make)
+        yield kind
 
 
 @pytest.fixture

@@ -8,6 +8,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from zkcoord._aio.grants import AsyncGrant
+    from zkcoord._aio.locks import AsyncZkLock
+    from zkcoord._aio.multi import AsyncZkMultiLock
+    from zkcoord._aio.read_write import AsyncZkReadWriteLock
+    from zkcoord._aio.semaphore import AsyncZkSemaphore
     from zkcoord._core.grant import Status
     from zkcoord._core.paths import quote, unquote
     from zkcoord._default import configure
@@ -43,6 +48,11 @@ __all__ = [
     "AcquireCancelledError",
     "AcquireTimeoutError",
     "AlreadyHeldError",
+    "AsyncGrant",
+    "AsyncZkLock",
+    "AsyncZkMultiLock",
+    "AsyncZkReadWriteLock",
+    "AsyncZkSemaphore",
     "ConfigError",
     "ConnectionLostError",
     "Coordinator",

@@ -1,5 +1,10 @@
 """Everything that `zkcoord` makes public, loaded as one."""
 
+from zkcoord._aio.grants import AsyncGrant
+from zkcoord._aio.locks import AsyncZkLock
+from zkcoord._aio.multi import AsyncZkMultiLock
+from zkcoord._aio.read_write import AsyncZkReadWriteLock
+from zkcoord._aio.semaphore import AsyncZkSemaphore
 from zkcoord._core.grant import Status
 from zkcoord._core.paths import quote, unquote
 from zkcoord._default import configure
@@ -35,6 +40,11 @@ __all__ = [
     "AcquireCancelledError",
     "AcquireTimeoutError",
     "AlreadyHeldError",
+    "AsyncGrant",
+    "AsyncZkLock",
+    "AsyncZkMultiLock",
+    "AsyncZkReadWriteLock",
+    "AsyncZkSemaphore",
     "ConfigError",
     "ConnectionLostError",
     "Coordinator",

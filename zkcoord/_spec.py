@@ -13,6 +13,7 @@ from kazoo.exceptions import InvalidACLError, NoAuthError
 from kazoo.security import ACL
 
 from zkcoord._arguments import check_acl, seconds
+from zkcoord._core.contender import Contender
 from zkcoord._core.grant import LossReason
 from zkcoord._core.limits import MAX_PERMITS
 from zkcoord._core.messages import (
@@ -31,6 +32,7 @@ from zkcoord._core.names import permits as permit_rule
 from zkcoord._core.paths import normalize
 from zkcoord._session.hold import Hold, Key
 from zkcoord._session.identity import Owner
+from zkcoord._session.registry import Claim
 from zkcoord._session.runner import Cancelled, HeldElsewhere, Refused, Runner
 from zkcoord._session.session import ClientEnded, Session, Waiting
 from zkcoord.coordinator import Coordinator
@@ -51,6 +53,9 @@ from zkcoord.errors import (
 
 #: Most seconds a single try waits for a silent server; a third of the session timeout if that is less.
 MAX_TRY_S = 1.0
+
+#: A stopped contender's outcome comes from whichever thread works its mailbox off; it needs no network.
+OUTCOME_S = 1.0
 
 #: Longest label or owner name, so that a member's data stays small.
 _MAX_TEXT = 1_000
@@ -83,6 +88,7 @@ class Spec:
         sibling: marker of the other side of a read/write lock; None for a plain lock.
         more: further directories and their rules, for a multi-lock.
         max_hold_s: seconds after which a hold ends whatever happens; None = never.
+        cancels: whether the task of an ``async with`` is cancelled when its grant is lost.
     """
 
     path: str
@@ -95,6 +101,7 @@ class Spec:
     sibling: str | None = None
     more: tuple[tuple[str, Rule], ...] = ()
     max_hold_s: float | None = None
+    cancels: bool = False
 
     @property
     def places(self) -> tuple[tuple[str, Rule], ...]:
@@ -214,11 +221,83 @@ class AcquireCall:
             and self.beside.loss() is None
         )
 
+    def claim(self, on_settled: Callable[[], None]) -> Hold | Claim:
+        """
+        Re-enter, or begin, or find this owner at it elsewhere; see `Registry.claim`. Never `Claim.PARTIAL`.
+
+        Raises:
+            AlreadyHeldError: this owner holds it and may not re-enter, or holds some of it.
+        """
+        claim = self.coordinator.registry.claim(self.keys, on_settled, self)
+        if isinstance(claim, Hold) and not self.spec.is_reentrant:
+            raise AlreadyHeldError(
+                self.spec.title, "this owner holds it already, and the lock is not reentrant"
+            )
+        if claim is Claim.PARTIAL:
+            raise AlreadyHeldError(
+                self.spec.title, "this owner holds some of it already, or not as one; release that first"
+            )
+        return claim
+
+    def start(self, companion: Node | None, on_outcome: Callable[[Outcome], object]) -> Runner:
+        """
+        Begin to contend. What it wins is noted before `on_outcome` is told, once, on any thread.
+
+        Raises:
+            ConnectionLostError: it is one try, and there is no connection.
+        """
+        session, spec = self.session, self.spec
+        if self.is_try and session.guard.session is not None and not session.requests.is_up:
+            raise no_answer(self)
+
+        def ended(outcome: Outcome, hold: Hold | None) -> None:
+            if hold is not None:
+                self.won.append(hold)
+            on_outcome(outcome)
+
+        contender = Contender(
+            spec.places, self.new_uuid, is_try=self.is_try, companion=companion, is_beside=spec.is_shared
+        )
+        runner = Runner(
+            session,
+            spec.places,
+            self.owner,
+            spec.label,
+            spec.acl or self.coordinator.acl,
+            contender,
+            ended,
+            max_hold_s=spec.max_hold_s,
+        )
+        self.runners.append(runner)
+        self.pending.add(runner)
+        runner.start(self.list_first and companion is None)
+        return runner
+
     def give_up(self, now: float) -> float | None:
         """Return the call's absolute deadline, given when it began; None = never."""
         if self.timeout_s is None:
             return None
         return now + (self.timeout_s or try_s(self.coordinator))
+
+
+def refused_turn(call: AcquireCall, why: object, waited_s: float, elsewhere: str) -> ZkCoordError:
+    """Return the error for a call that gave up waiting for another one of its owner's, `elsewhere`."""
+    if isinstance(why, Cancelled):
+        return AcquireCancelledError(call.spec.title, why.reason)
+    holder = f"this owner ({call.owner.name}), acquiring in another {elsewhere}"
+    return AcquireTimeoutError(call.spec.title, waited_s, 1, holder)
+
+
+def with_on_lost(spec: Spec, on_lost: object) -> Spec:
+    """
+    Return the spec of an asyncio lock that does this to an ``async with`` whose grant is lost.
+
+    Raises:
+        ConfigError: neither "cancel" nor "signal".
+    """
+    if on_lost not in ("cancel", "signal"):
+        raise ConfigError(f"on_lost must be 'cancel' or 'signal', not {on_lost!r:.80}")
+    return replace(spec, cancels=on_lost == "cancel")
 
 
 def exclusive_spec(path: object, **options: Any) -> Spec:

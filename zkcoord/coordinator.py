@@ -25,6 +25,7 @@ from zkcoord._core.messages import Stop
 from zkcoord._session import kazoo_private, process
 from zkcoord._session.handler import Handler
 from zkcoord._session.log import KazooLog
+from zkcoord._session.loops import off_loop
 from zkcoord._session.registry import Registry
 from zkcoord._session.runner import Cancelled
 from zkcoord._session.session import Session
@@ -61,7 +62,8 @@ class Coordinator:
     One ZooKeeper session, shared by any number of locks, with a fixed number of threads.
 
     It connects at the first acquire, under that acquire's deadline, and reconnects for ever, at least once a second.
-    As a context manager it is closed on exit.
+    As a context manager it is closed on exit; ``async with`` works as well, and starts and closes off the loop. Threads
+    and event loops may share one.
 
     Args:
         hosts: ``"zk1:2181,zk2:2181/chroot"``; None takes ``ZKCOORD_HOSTS``, else ``127.0.0.1:2181``. The chroot is
@@ -182,6 +184,20 @@ class Coordinator:
     ) -> None:
         self.close()
 
+    async def __aenter__(self) -> Self:
+        self.check_process()
+        try:
+            await off_loop(self.session)
+        except BaseException:  # no body will run, nor anybody leave it
+            threading.Thread(target=self.close, name="zkcoord-close", daemon=True).start()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await off_loop(self.close)
+
     def __repr__(self) -> str:
         return f"<Coordinator {self.hosts} {'closed' if self._closing else 'open'}>"
 
@@ -244,6 +260,11 @@ class Coordinator:
     def is_closed(self) -> bool:
         """Whether `close` was called."""
         return self._closing
+
+    @property
+    def is_started(self) -> bool:
+        """Whether `session` answers at once, since connecting has begun. For zkcoord's own front ends."""
+        return self._session is not None and (self._is_borrowed or not kazoo_private.has_ended(self._client))
 
     @property
     def session_timeout(self) -> float | None:

@@ -16,9 +16,11 @@ from typing import Any
 
 import pytest
 
+from tests.support.loops import Run, loops
 from tests.support.zookeeper import NoZooKeeperError, ZooKeeperServer, is_real_required
 from zkcoord import Coordinator
 from zkcoord.server import EmbeddedServer
+from zkcoord.testing.loops import run as run_checked
 
 MakeCoordinator = Callable[..., Coordinator]
 RunScript = Callable[..., str]
@@ -99,6 +101,12 @@ def run_script(hosts: str, root: str) -> RunScript:
         return done.stdout
 
     return run
+
+
+@pytest.fixture(params=loops())
+def run(request: pytest.FixtureRequest) -> Run:
+    """``run(coroutine)`` in debug mode, on each kind of loop there is; nothing may be left behind."""
+    return lambda main: run_checked(main, loop_factory=request.param)
 
 
 @pytest.fixture

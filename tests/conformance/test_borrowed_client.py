@@ -26,6 +26,8 @@ from zkcoord import (
 )
 from zkcoord.coordinator import coordinator_for
 
+pytestmark = pytest.mark.fronts("threads", "asyncio", slow=True)
+
 #: What the test servers grant at most: twenty ticks of half a second.
 GRANTED_S = 10.0
 
@@ -273,6 +275,7 @@ def test_client_with_another_handler_is_refused(make_client: MakeClient, path: s
 # --- kazoo's own threads
 
 
+@pytest.mark.fronts("threads")
 def test_acquire_on_a_kazoo_thread_is_refused_instead_of_hanging(user: KazooClient, path: str) -> None:
     lock = ZkLock(path, client=user)
     lock.acquire().release()

@@ -26,7 +26,7 @@ from zkcoord import (
     ZkSemaphore,
 )
 
-pytestmark = pytest.mark.servers("embedded", "real")
+pytestmark = [pytest.mark.servers("embedded", "real"), pytest.mark.fronts("threads", "asyncio")]
 
 #: Source of a lock that one owner holds alone, given `path` and `client`; its directories are in DIRECTORIES.
 KINDS = {

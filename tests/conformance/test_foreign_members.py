@@ -10,7 +10,7 @@ from tests.support.faults import members
 from tests.support.waiting import wait_until
 from zkcoord import Coordinator, QueueConflictError, ZkLock
 
-pytestmark = pytest.mark.servers("embedded", "real")
+pytestmark = [pytest.mark.servers("embedded", "real"), pytest.mark.fronts("threads", "asyncio")]
 
 UUID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 HEX = UUID.replace("-", "")

@@ -30,7 +30,7 @@ from zkcoord import (
 from zkcoord._core.messages import Node
 from zkcoord._session.janitor import OnDeleted
 
-pytestmark = pytest.mark.servers("embedded", "real")
+pytestmark = [pytest.mark.servers("embedded", "real"), pytest.mark.fronts("threads", "asyncio")]
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from zkcoord import (
     ZkSemaphore,
 )
 
-pytestmark = pytest.mark.servers("embedded", "real")
+pytestmark = [pytest.mark.servers("embedded", "real"), pytest.mark.fronts("threads", "asyncio", real=True)]
 
 __all__ = ["KINDS", "kind", "make"]
 

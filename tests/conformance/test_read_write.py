@@ -31,7 +31,7 @@ from zkcoord import (
     ZkReadWriteLock,
 )
 
-pytestmark = pytest.mark.servers("embedded", "real")
+pytestmark = [pytest.mark.servers("embedded", "real"), pytest.mark.fronts("threads", "asyncio")]
 
 
 def queued(zk: KazooClient, path: str, count: int) -> None:
@@ -50,6 +50,7 @@ def rw(coordinator: Coordinator, path: str, dialect: str) -> ZkReadWriteLock:
     return ZkReadWriteLock(path, client=coordinator, dialect=dialect)
 
 
+@pytest.mark.fronts("threads")
 def test_asking_the_whole_lock_says_which_sides_there_are(rw: ZkReadWriteLock) -> None:
     whole: Any = rw
     for name in ("acquire", "try_acquire", "queue", "revoke"):

@@ -26,7 +26,7 @@ from zkcoord import (
     ZkSemaphore,
 )
 
-pytestmark = pytest.mark.servers("embedded", "real")
+pytestmark = [pytest.mark.servers("embedded", "real"), pytest.mark.fronts("threads", "asyncio")]
 
 
 def queued(zk: KazooClient, path: str, count: int) -> None:

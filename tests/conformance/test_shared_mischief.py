@@ -21,7 +21,7 @@ from zkcoord import (
     ZkSemaphore,
 )
 
-pytestmark = pytest.mark.servers("embedded", "real")
+pytestmark = [pytest.mark.servers("embedded", "real"), pytest.mark.fronts("threads", "asyncio", slow=True)]
 
 
 def queued(zk: KazooClient, path: str, count: int) -> None:

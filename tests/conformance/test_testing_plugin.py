@@ -12,11 +12,14 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 USER_TESTS = """
+import asyncio
+
 from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionLoss, NoNodeError
 import pytest
 
-from zkcoord import Coordinator, ZkLock
+from zkcoord import AsyncZkLock, Coordinator, ZkLock
+from zkcoord.testing import LeftBehindError
 
 
 def test_client_has_a_place_of_its_own(zk_client, zk_hosts):
@@ -43,6 +46,25 @@ def test_session_ends_on_the_server(zk_client, zk_hosts, expire_session):
     assert other.exists("/mine") is None
     other.stop()
     other.close()
+
+
+def test_tasks_work(zk_coordinator, zk_run):
+    async def hold(name):
+        async with AsyncZkLock(f"/locks/{name}", client=zk_coordinator, timeout=10) as grant:
+            return grant.token
+
+    async def main():
+        return await asyncio.gather(hold("a"), hold("a"), hold("b"))
+
+    assert 3 == len(set(zk_run(main())))
+
+
+def test_what_is_left_behind_is_an_error(zk_run):
+    async def main():
+        main.left = asyncio.create_task(asyncio.sleep(60))
+
+    with pytest.raises(LeftBehindError, match="still running"):
+        zk_run(main())
 
 
 def test_locks_work(zk_hosts):
@@ -80,7 +102,7 @@ def choice(request: pytest.FixtureRequest) -> str:
 def test_fixtures_work_on_every_server(pytester: pytest.Pytester, choice: str) -> None:
     pytester.makepyfile(USER_TESTS)
     result = pytester.runpytest_subprocess(f"--zk-server={choice}", "-p", "no:randomly", "-W", "error")
-    result.assert_outcomes(passed=4)
+    result.assert_outcomes(passed=6)
 
 
 def test_real_server_is_started_for_the_run(pytester: pytest.Pytester, hosts: str) -> None:
@@ -148,6 +170,6 @@ def test_a_fresh_environment_needs_only_the_extra(tmp_path: Path) -> None:
 
 def test_examples_of_the_docs_pass(pytester: pytest.Pytester) -> None:
     page = (ROOT / "docs" / "howto" / "test-your-kazoo-code.md").read_text()
-    example = page.split("```python\n")[1].split("```")[0]
-    pytester.makepyfile(example)
-    pytester.runpytest_subprocess("-W", "error").assert_outcomes(passed=3)
+    first, coroutines = (piece.split("```")[0] for piece in page.split("```python\n")[1:3])
+    pytester.makepyfile(first + coroutines)
+    pytester.runpytest_subprocess("-W", "error").assert_outcomes(passed=4)

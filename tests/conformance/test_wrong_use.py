@@ -185,6 +185,8 @@ def test_closed_coordinator_is_refused(coordinator: Coordinator, path: str) -> N
 def test_configure_names_what_it_does_not_know(run_script: Callable[[str], str]) -> None:
     printed = run_script("""
 import zkcoord
+
+pytestmark = pytest.mark.fronts("threads", "asyncio", slow=True)
 for options in ({"hots": "zk1:2181"}, {"hosts": "zk1:port"}):
     try:
         zkcoord.configure(**options)

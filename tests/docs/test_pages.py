@@ -154,7 +154,7 @@ def test_configuration_lists_every_option(heading: str, value: type) -> None:
 def test_configuration_lists_every_logger_and_event() -> None:
     text = section(CONFIGURATION, "Logging")
     package = REPOSITORY / "zkcoord"
-    files = [*(package / "_session").glob("*.py"), *(package / "_sync").glob("*.py")]
+    files = [path for part in ("_session", "_sync", "_aio") for path in (package / part).glob("*.py")]
     sources = "".join(path.read_text("utf-8") for path in files)
     loggers = set(re.findall(r'get_logger\("(\w+)"\)', sources))
     events = set(re.findall(r'log\.(?:debug|info|warning|error|exception)\(\s*"([\w.]+)"', sources))

@@ -47,6 +47,7 @@ def usual_zookeeper() -> Iterator[ZooKeeperServer]:
     yield from own_server(ZooKeeperServer(tick_time_ms=2000))
 
 
+@pytest.mark.fronts("threads", "asyncio", slow=True)
 @pytest.mark.slow
 @pytest.mark.timeout(60 + 12 * BLIPS)
 def test_no_break_shorter_than_a_quarter_of_the_session_costs_a_grant(

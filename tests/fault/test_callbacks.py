@@ -15,7 +15,10 @@ from tests.support.proxy import FaultProxy, Op
 from tests.support.waiting import PATIENCE_S, wait_until
 from zkcoord import ConfigError, ConnectionLostError, Coordinator, Grant, GrantLostError, ZkLock
 
+pytestmark = pytest.mark.fronts("threads", "asyncio")
 
+
+@pytest.mark.fronts("threads", "asyncio", slow=True)
 def test_callbacks_that_block_delay_no_loss(
     proxied: Coordinator, proxy: FaultProxy, zk: KazooClient, root: str
 ) -> None:
@@ -89,6 +92,7 @@ def test_callbacks_that_end_the_process_in_vain_break_nothing(
     assert told.wait(PATIENCE_S)
 
 
+@pytest.mark.fronts("threads", "asyncio", slow=True)
 def test_callbacks_that_wait_for_other_locks_delay_no_loss(
     proxied: Coordinator, proxy: FaultProxy, direct: Coordinator, zk: KazooClient, root: str
 ) -> None:
@@ -222,6 +226,7 @@ def test_callback_taken_back_or_released_before_the_loss_is_not_told(
     assert ["kept"] == told
 
 
+@pytest.mark.fronts("threads")
 @pytest.mark.parametrize("where", ["watch", "listener", "completion"])
 def test_acquire_on_a_thread_of_kazoo_is_refused(
     make_client: MakeClient, make_coordinator: MakeCoordinator, zk: KazooClient, root: str, where: str
@@ -266,6 +271,7 @@ def kill_connection_thread(client: KazooClient, proxy: FaultProxy) -> None:
     assert not thread.is_alive()
 
 
+@pytest.mark.fronts("threads", "asyncio", slow=True)
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # it is kazoo's to die of
 def test_death_of_kazoos_thread_loses_the_grants_and_the_next_acquire_starts_anew(
     proxied: Coordinator, proxy: FaultProxy, zk: KazooClient, root: str
@@ -289,6 +295,7 @@ def test_death_of_kazoos_thread_loses_the_grants_and_the_next_acquire_starts_ane
         assert again.release()
 
 
+@pytest.mark.fronts("threads", "asyncio", slow=True)
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # it is kazoo's to die of
 def test_death_of_kazoos_thread_does_not_strand_a_waiter(
     proxied: Coordinator, proxy: FaultProxy, direct: Coordinator, zk: KazooClient, root: str
@@ -305,6 +312,7 @@ def test_death_of_kazoos_thread_does_not_strand_a_waiter(
         wait_until(lambda: [grant.name] == members(zk, lock.path))
 
 
+@pytest.mark.fronts("threads", "asyncio", slow=True)
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # it is kazoo's to die of
 @pytest.mark.parametrize(
     "opcode", [Op.CREATE2, Op.GET_CHILDREN, Op.GET_DATA, Op.MULTI, Op.DELETE], ids=lambda opcode: opcode.name
@@ -331,6 +339,7 @@ def test_unknown_error_code_in_answer_to_any_request_is_got_over(
     assert session != proxied.session_id
 
 
+@pytest.mark.fronts("threads", "asyncio", slow=True)
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # it is kazoo's to die of
 def test_death_of_a_borrowed_clients_thread_is_a_typed_error_until_its_user_starts_it(
     make_client: MakeClient, make_coordinator: MakeCoordinator, proxy: FaultProxy, zk: KazooClient, root: str

@@ -13,6 +13,8 @@ from tests.support.proxy import FaultProxy, Op
 from tests.support.waiting import wait_until
 from zkcoord import AcquireTimeoutError, ConnectionLostError, Coordinator, ZkLock
 
+pytestmark = pytest.mark.fronts("threads", "asyncio")
+
 #: Sooner than the session could take the nodes along: it was the janitor.
 BY_JANITOR_S = SESSION_S / 2
 

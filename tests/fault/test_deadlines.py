@@ -24,6 +24,8 @@ from zkcoord import (
     ZkLock,
 )
 
+pytestmark = pytest.mark.fronts("threads", "asyncio")
+
 #: How long one try may wait for a silent server.
 TRY_S = min(SESSION_S / 3, 1.0)
 
@@ -106,6 +108,7 @@ def test_acquire_keeps_its_deadline_when_the_connection_breaks_while_it_waits(
     wait_until(lambda: [ahead.rpartition("/")[2]] == members(zk, lock.path))
 
 
+@pytest.mark.fronts("threads", "asyncio", slow=True)
 @pytest.mark.parametrize("is_silent", [False, True], ids=["refused port", "silent port"])
 def test_acquire_keeps_its_deadline_before_any_server_was_up(
     make_coordinator: MakeCoordinator, proxy: FaultProxy, is_silent: bool
@@ -237,6 +240,7 @@ def test_verify_keeps_its_deadline(
         wait_until(lambda: is_verified(grant))
 
 
+@pytest.mark.fronts("threads", "asyncio", slow=True)
 def test_verify_without_a_limit_ends_with_the_connection_or_the_grant(
     proxied: Coordinator, proxy: FaultProxy, root: str
 ) -> None:

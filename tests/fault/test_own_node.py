@@ -14,6 +14,8 @@ from tests.support.proxy import FaultProxy, Op
 from tests.support.waiting import wait_until
 from zkcoord import Coordinator, GrantLostError, ZkLock
 
+pytestmark = pytest.mark.fronts("threads", "asyncio")
+
 #: A hold that is older than this has a watch on its own node.
 SETTLED_S = 0.05
 

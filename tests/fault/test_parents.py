@@ -14,6 +14,8 @@ from tests.support.proxy import FaultProxy, Op
 from tests.support.waiting import wait_until
 from zkcoord import Coordinator, ZkLock
 
+pytestmark = pytest.mark.fronts("threads", "asyncio")
+
 STEPS = [
     pytest.param(Op.CREATE2, False, id="before the create"),
     pytest.param(Op.CREATE2, True, id="after the create"),

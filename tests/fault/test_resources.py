@@ -18,6 +18,8 @@ from tests.support.waiting import wait_until
 from tests.support.zookeeper import ZooKeeperServer
 from zkcoord import AcquireTimeoutError, Coordinator, Grant, ZkLock
 
+pytestmark = pytest.mark.fronts("threads", "asyncio")
+
 #: Cycles in the everyday run; ``python -m tests.full cycles`` does ten thousand.
 CYCLES = int(os.environ.get("ZKCOORD_CYCLES", "1500"))
 
@@ -61,6 +63,7 @@ def quiet(own_zookeeper: ZooKeeperServer, make_coordinator: MakeCoordinator) -> 
     return coordinator
 
 
+@pytest.mark.fronts("threads", "asyncio", slow=True)
 @pytest.mark.timeout(300)
 def test_cycles_leave_everything_as_it_was(quiet: Coordinator, own_zookeeper: ZooKeeperServer) -> None:
     lock = ZkLock("/lock", client=quiet, timeout=10.0)
@@ -74,6 +77,7 @@ def test_cycles_leave_everything_as_it_was(quiet: Coordinator, own_zookeeper: Zo
     wait_until(lambda: before == in_use(quiet, own_zookeeper))
 
 
+@pytest.mark.fronts("threads", "asyncio", slow=True)
 def test_timed_out_waits_leave_no_watch(quiet: Coordinator, own_zookeeper: ZooKeeperServer) -> None:
     lock = ZkLock("/lock", client=quiet)
     holder = KazooClient(own_zookeeper.hosts)
@@ -91,6 +95,7 @@ def test_timed_out_waits_leave_no_watch(quiet: Coordinator, own_zookeeper: ZooKe
     holder.close()
 
 
+@pytest.mark.fronts("threads", "asyncio", slow=True)
 @pytest.mark.timeout(240)
 def test_five_hundred_waiters_are_woken_one_by_one_by_a_fixed_number_of_threads(
     make_coordinator: MakeCoordinator, proxy: FaultProxy, zk: KazooClient, root: str

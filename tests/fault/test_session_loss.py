@@ -27,6 +27,8 @@ from tests.support.waiting import wait_until
 from tests.support.zookeeper import Server, ZooKeeperServer, first_address
 from zkcoord import Coordinator, Grant, GrantLostError, ZkLock
 
+pytestmark = pytest.mark.fronts("threads", "asyncio")
+
 #: The server looks for expired sessions once a tick, so another client is granted at most this much later than T.
 GRANT_WITHIN_S = SESSION_S + 3.0
 
@@ -164,6 +166,7 @@ def idle(seconds: float) -> None:
     threading.Event().wait(seconds)
 
 
+@pytest.mark.fronts("threads", "asyncio", slow=True)
 def test_holder_sees_its_loss_before_the_second_grant(
     zookeeper: Server, make_coordinator: MakeCoordinator, make_client: MakeClient, root: str
 ) -> None:
@@ -273,6 +276,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.fronts("threads")
 def test_paused_process_finds_its_grant_lost_at_its_first_look(
     hosts: str, direct: Coordinator, root: str
 ) -> None:
@@ -324,6 +328,7 @@ def test_short_break_is_uncertain_and_then_held_again(
     assert [] == told
 
 
+@pytest.mark.fronts("threads", "asyncio", slow=True)
 def test_many_breaks_in_a_row_are_no_loss(
     proxied: Coordinator, proxy: FaultProxy, zk: KazooClient, root: str
 ) -> None:

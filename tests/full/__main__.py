@@ -29,7 +29,7 @@ class Run:
     One long run.
 
     Attributes:
-        target: what pytest is given.
+        target: what pytest is given, separated by spaces.
         variable: the environment variable that tells the test how much to do.
         batch: how much in one go.
         count: how much in all, unless the command line says otherwise.
@@ -79,6 +79,27 @@ RUNS = {
         80,
         sum(not cell.point.is_cold for cell in CELLS),
         "cells of the fault matrix on a real server",
+    ),
+    "tasks": Run(
+        "tests/fault/test_many_tasks.py",
+        "ZKCOORD_TASKS",
+        10_000,
+        10_000,
+        "tasks of one process that wait at once",
+    ),
+    "asyncio": Run(
+        "tests/conformance tests/fault -k asyncio",
+        "ZKCOORD_TEST_ASYNCIO",
+        1,
+        1,
+        "runs of all conformance and fault tests that can be on asyncio, on both servers",
+    ),
+    "uvloop": Run(
+        "tests/conformance tests/fault -k asyncio",
+        "ZKCOORD_TEST_UVLOOP",
+        1,
+        1,
+        "runs of the same tests on uvloop",
     ),
     "ensemble": Run(
         "tests/ensemble/test_follower_cut.py::test_holder_on_a_follower_that_is_cut_off_sees_its_loss_first",
@@ -133,7 +154,7 @@ def main(arguments: list[str]) -> int:
             "-m",
             "pytest",
             "-qs",
-            run.target,
+            *run.target.split(),
             f"--hypothesis-seed={done}",
             "-p",
             "no:randomly",

@@ -15,6 +15,7 @@ _LEASE = "zkcoord/_core/lease.py"
 _GUARD = "zkcoord/_session/guard.py"
 _RUNNER = "zkcoord/_session/runner.py"
 _JANITOR = "zkcoord/_session/janitor.py"
+_SCOPE = "zkcoord/_aio/scope.py"
 
 
 @dataclass(frozen=True)
@@ -353,5 +354,61 @@ MUTANTS = (
     _mutant(
         "the stamp overwrites a revocation",
         (_GUARD, "SetData(path, hold.stamp, 0)", "SetData(path, hold.stamp, -1)"),
+    ),
+    # --- asyncio
+    _mutant(
+        "a cancelled acquire leaves its member",
+        (
+            "zkcoord/_aio/base.py",
+            "            session.guard.unfinished.append(ask.undo)\n"
+            "            ask.undo()\n"
+            "            session.guard.finished(ask.undo)\n",
+            "",
+        ),
+    ),
+    _mutant(
+        "our cancellation is never taken back",
+        (_SCOPE, "self._task.uncancel() <= self._before", "self._task.cancelling() <= self._before + 1"),
+    ),
+    _mutant(
+        "an outside cancellation is taken for ours",
+        (
+            _SCOPE,
+            "return is_alone and isinstance(error, asyncio.CancelledError)",
+            "return isinstance(error, asyncio.CancelledError)",
+        ),
+    ),
+    _mutant(
+        "a loss after the body cancels what comes next",
+        (_SCOPE, "        self._is_open = False\n        self._undo()\n", ""),
+    ),
+    _mutant(
+        "a child task inherits",
+        (
+            "zkcoord/_aio/base.py",
+            "    def _owner(self) -> Owner:\n        return current_task_owner(self._spec.owner)\n",
+            "    def _owner(self) -> Owner:\n        return current_thread_owner(self._spec.owner)\n",
+        ),
+        (
+            "zkcoord/_aio/base.py",
+            "import Owner, current_task_owner",
+            "import Owner, current_task_owner, current_thread_owner",
+        ),
+    ),
+    _mutant(
+        "a closed loop's grants stay held",
+        (_GUARD, "abandoned = self.wards.sweep()", "abandoned = 0"),
+    ),
+    _mutant(
+        "a deleted member is a good release on asyncio",
+        ("zkcoord/_aio/grants.py", "self._was_deleted = was_there == [False]", "self._was_deleted = False"),
+    ),
+    _mutant(
+        "a coordinator stays open when its entering is cancelled",
+        (
+            "zkcoord/coordinator.py",
+            '            threading.Thread(target=self.close, name="zkcoord-close", daemon=True).start()\n',
+            "",
+        ),
     ),
 )

@@ -245,3 +245,15 @@ def test_no_interrupt_can_leave_the_lock_taken(hold, monkeypatch):
     assert not hold.wait_lost(0.0)
     assert hold.release()
     assert not hold.lose(LossReason.DELETED)
+
+
+@pytest.mark.parametrize("end", [Hold.release, lambda hold: hold.lose(LossReason.EXPIRED)])
+def test_the_end_is_told_once_whichever_it_is(hold, end):
+    told = []
+    hold.on_over(lambda: told.append("a"))
+    hold.on_over(lambda: told.append("b"))()
+    end(hold)
+    end(hold)
+    hold.on_over(lambda: told.append("late"))
+
+    assert ["a", "late"] == told

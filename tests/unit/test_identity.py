@@ -1,5 +1,6 @@
 """Who we are: keys that are never reused, data that others wrote and that is never trusted."""
 
+import asyncio
 import json
 import os
 import subprocess
@@ -9,7 +10,15 @@ import threading
 import pytest
 
 from zkcoord._session import identity
-from zkcoord._session.identity import current_thread_owner, decode, describe, encode, is_same_owner
+from zkcoord._session.identity import (
+    current_task_owner,
+    current_thread_owner,
+    decode,
+    describe,
+    encode,
+    is_same_owner,
+)
+from zkcoord.errors import ConfigError
 
 HOSTILE = [
     b"",
@@ -188,3 +197,47 @@ def test_hostile_data_can_always_be_described(data):
 
 def test_the_boot_is_the_same_at_every_look():
     assert identity._boot() == identity._boot()
+
+
+def test_each_task_is_an_owner_of_its_own_and_stays_it():
+    async def main():
+        async def child():
+            first = current_task_owner()
+            await asyncio.sleep(0)
+            assert first == current_task_owner()
+            return first
+
+        own = current_task_owner()
+        return [
+            own,
+            await child(),
+            *await asyncio.gather(child(), asyncio.create_task(child(), name="named")),
+        ]
+
+    mine, called, one, other = asyncio.run(main())
+
+    assert mine == called
+    assert 4 == len({current_thread_owner().key, mine.key, one.key, other.key})
+    assert "named" == other.task
+
+
+def test_a_later_task_does_not_get_the_key_of_one_that_is_gone():
+    async def main():
+        async def child():
+            return current_task_owner().key
+
+        return [await asyncio.create_task(child()) for _ in range(200)]
+
+    assert 200 == len(set(asyncio.run(main())))
+
+
+def test_a_named_owner_is_the_same_in_thread_and_task():
+    async def main():
+        return current_task_owner("job").key
+
+    assert current_thread_owner("job").key == asyncio.run(main())
+
+
+def test_without_a_task_there_is_no_task_owner():
+    with pytest.raises(ConfigError, match="in a task"):
+        current_task_owner()

@@ -11,6 +11,7 @@ import pytest
 
 from zkcoord import (
     AcquireTimeoutError,
+    AsyncZkLock,
     ConfigError,
     Grant,
     GrantLostError,
@@ -337,11 +338,11 @@ def test_generator_ended_early_gives_the_lock_back(lock: type[RecordedLock], end
 
 
 async def coroutine() -> None:
-    """Be refused."""
+    """Be decorated."""
 
 
 async def async_generator() -> Any:
-    """Be refused."""
+    """Be decorated."""
     yield 1
 
 
@@ -352,8 +353,6 @@ def plain() -> None:
 @pytest.mark.parametrize(
     ("function", "says"),
     [
-        (coroutine, "is a coroutine function: @locked works for threads only"),
-        (async_generator, "is a coroutine function: @locked works for threads only"),
         (property(lambda self: 1), "put @locked below @property"),
         (ZkLock, "decorates functions and methods, not <class"),
         (17, "decorates functions and methods, not 17"),
@@ -385,6 +384,23 @@ def test_what_cannot_be_decorated_says_so(function: Any, says: str) -> None:
 def test_wrong_option_is_found_when_decorating(options: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         locked(**{"key": "/locks/a", **options})(plain)
+
+
+@pytest.mark.parametrize("function", [coroutine, async_generator])
+def test_wrong_kind_of_lock_is_found_when_decorating(function: Any) -> None:
+    with pytest.raises(ConfigError, match=r"a lock for asyncio, not ZkLock; .*: AsyncZkReadWriteLock"):
+        locked("/locks/a", lock=ZkLock)(function)
+    with pytest.raises(ConfigError, match="a lock for threads, not AsyncZkLock"):
+        locked("/locks/a", lock=AsyncZkLock)(plain)
+    with pytest.raises(ConfigError, match="on_lost"):
+        locked("/locks/a", on_lost="signal")(plain)
+    with pytest.raises(ConfigError, match="on_lost must be 'cancel' or 'signal'"):
+        locked("/locks/a", on_lost="ignore")(function)
+
+
+def test_asynchronous_functions_stay_what_they_are() -> None:
+    assert inspect.iscoroutinefunction(locked("/locks/a")(coroutine))
+    assert inspect.isasyncgenfunction(locked("/locks/a")(async_generator))
 
 
 def test_partial_of_a_lock_class_makes_the_lock() -> None:

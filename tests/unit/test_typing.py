@@ -11,7 +11,8 @@ api = pytest.importorskip("mypy.api")
 
 SOURCE = """
 from collections.abc import Iterator
-from zkcoord import AcquireTimeoutError, Grant, ZkReadWriteLock, locked
+from collections.abc import AsyncIterator
+from zkcoord import AcquireTimeoutError, AsyncGrant, AsyncZkReadWriteLock, Grant, ZkReadWriteLock, locked
 
 def waited(error: AcquireTimeoutError) -> float:
     return error.waited_s
@@ -58,6 +59,24 @@ class Shop:
     @locked("/a")
     def of_class(cls, order_id: int) -> str:
         return "x"
+
+@locked("/a/{order_id}", on_lost="signal")
+async def waiting(order_id: int) -> str:
+    return "x"
+
+@locked("/a", timeout=0, on_busy="skip", grant="grant")
+async def waiting_skipped(order_id: int, *, grant: AsyncGrant) -> str:
+    return "x"
+
+@locked("/a", lock=lambda path, **options: AsyncZkReadWriteLock(path, **options).read)
+async def streaming() -> AsyncIterator[int]:
+    yield 1
+
+async def main() -> None:
+    reveal_type(await waiting(1))  # -> str
+    reveal_type(await waiting_skipped(1))  # -> str | None
+    reveal_type(streaming())  # -> AsyncIterator[int]
+    await waiting("1")  # error
 
 reveal_type(plain(1, region="us"))  # -> str
 reveal_type(skipped(1))  # -> str | None

@@ -27,6 +27,7 @@ from zkcoord._session import kazoo_private
 from zkcoord._session.hold import Hold
 from zkcoord._session.janitor import Janitor
 from zkcoord._session.log import get_logger
+from zkcoord._session.loops import Wards
 from zkcoord._session.requests import Requests
 from zkcoord._session.watches import Subscription, Watches
 from zkcoord._session.wire import full_path
@@ -99,6 +100,8 @@ class Guard:
         #: Clean-ups that a user's thread has begun, and takes off when they are done. What stays here for a heartbeat
         #: was interrupted. Whoever begins one appends it first of all, in one call that Ctrl-C cannot divide.
         self.unfinished: deque[Callable[[], object]] = deque()
+        #: What is left to do for event loops that are closed with locks in their tasks' hands.
+        self.wards = Wards()
         self._queued: object = None
         self._suspects: set[Callable[[], object]] = set()
 
@@ -278,6 +281,9 @@ class Guard:
         self._requests.pump()
         if self._holds and now >= self._lease.deadline:
             self._lapse()
+        abandoned = self.wards.sweep()
+        if abandoned:
+            log.warning("loop.closed", abandoned=abandoned)
         bounded = self._end_bounded(now)
         if now >= self._swept + self.heartbeat_s:
             self._swept = now

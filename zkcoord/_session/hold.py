@@ -76,6 +76,7 @@ class Hold:
         self._changed = threading.Condition(self._lock)
         self._on_lost: dict[object, Callable[[LossReason], None]] = {}
         self._on_revoke: dict[object, Callable[[], None]] = {}
+        self._on_over: dict[object, Callable[[], None]] = {}
         self._is_asked = False
 
     @property
@@ -116,6 +117,8 @@ class Hold:
             self._on_revoke.clear()
             callbacks = list(self._on_lost.values())
             self._on_lost.clear()
+            over = list(self._on_over.values())
+            self._on_over.clear()
             self._changed.notify_all()
         level = (
             logging.INFO if reason is LossReason.CLOSED else logging.WARNING
@@ -124,6 +127,8 @@ class Hold:
         self._watchman.ended(self)
         for callback in callbacks:
             callback(reason)
+        for told in over:
+            told()
         return True
 
     @property
@@ -148,10 +153,14 @@ class Hold:
                 return False
             self._on_lost.clear()
             self._on_revoke.clear()
+            over = list(self._on_over.values())
+            self._on_over.clear()
             self._changed.notify_all()
         held_s = self._watchman.now() - self.granted_at
         log.debug("release.done", path=self.path, token=self.token, held_s=round(held_s, 6))
         self._watchman.ended(self, on_deleted)
+        for told in over:
+            told()
         return True
 
     def wait_lost(self, timeout_s: float | None) -> bool:
@@ -165,6 +174,18 @@ class Hold:
                     break
                 self._changed.wait(left)
         return self.loss() is not None
+
+    def on_over(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Have `callback` told once when it is released or lost; at once if it is. Returns how to undo it."""
+        key = object()
+        self.loss()
+        with self._lock:
+            is_over = self._state.is_over
+            if not is_over:
+                self._on_over[key] = callback
+        if is_over:
+            callback()
+        return lambda: self._on_over.pop(key, None) and None
 
     def on_lost(self, callback: Callable[[LossReason], None]) -> Callable[[], None]:
         """Have `callback` told once, by whoever notices; at once if it is lost already. Returns how to undo it."""

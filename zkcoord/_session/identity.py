@@ -5,12 +5,14 @@ Who we are: the JSON that every member carries, and telling whether a member is 
 an operating system's thread number comes back. Wall time is for display only, nothing is decided by it.
 """
 
+import asyncio
 import json
 import os
 import socket
 import threading
 import uuid
-from dataclasses import dataclass
+import weakref
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -18,8 +20,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from zkcoord.errors import ConfigError
+
 _serial = count(1)
 _local = threading.local()
+_task_keys: "weakref.WeakKeyDictionary[asyncio.Task[Any], str]" = weakref.WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +75,10 @@ _process = uuid.uuid4().hex[:12]
 
 
 def _new_process() -> None:
-    global _process, _local
+    global _process, _local, _task_keys
     _process = uuid.uuid4().hex[:12]
     _local = threading.local()
+    _task_keys = weakref.WeakKeyDictionary()
 
 
 if hasattr(os, "register_at_fork"):
@@ -95,6 +101,38 @@ def current_thread_owner(name: str | None = None) -> Owner:
         # A thread-local dies with its thread, so a later thread with the same ident draws a new key.
         key = _local.key = f"{_process}-{next(_serial)}"
     return Owner(key, None, thread_id, thread_name)
+
+
+def current_task_owner(name: str | None = None) -> Owner:
+    """
+    Return the running asyncio task as an owner.
+
+    Args:
+        name: the ``owner=`` argument, as for a thread; a thread and a task of one name are the same owner.
+
+    Raises:
+        ConfigError: no task is running here.
+    """
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        task = None
+    if task is None:
+        raise ConfigError("a lock for asyncio is used in a task: await it in a coroutine that a loop runs")
+    thread_id = threading.get_native_id()
+    thread_name = threading.current_thread().name
+    if name is not None:
+        return Owner(f"name:{name}", name, thread_id, thread_name, task.get_name())
+    key = _task_keys.get(task)
+    if key is None:
+        # The key goes with the task, so a later task at the same address draws a new one.
+        key = _task_keys[task] = f"{_process}-{next(_serial)}"
+    return Owner(key, None, thread_id, thread_name, task.get_name())
+
+
+def alone(owner: Owner) -> Owner:
+    """Return an owner for one acquire that re-enters nothing: same person, key of its own."""
+    return replace(owner, key=f"{owner.key}/{next(_serial)}")
 
 
 def encode(owner: Owner, label: str | None) -> bytes:

@@ -3,19 +3,15 @@
 import threading
 from typing import Any
 
-from zkcoord._core.contender import Contender
 from zkcoord._core.messages import Event, Node, Outcome, Stop, Stopped, Won
 from zkcoord._session import clock, kazoo_private
 from zkcoord._session.hold import Hold
 from zkcoord._session.registry import Claim
 from zkcoord._session.requests import LinkLostError
-from zkcoord._session.runner import Cancelled, Runner
+from zkcoord._session.runner import Cancelled
 from zkcoord._session.session import Session
-from zkcoord._spec import AcquireCall, TimedOut, no_answer, refusal
-from zkcoord.errors import AcquireCancelledError, AcquireTimeoutError, AlreadyHeldError, ConfigError
-
-#: A stopped contender's outcome comes from whichever thread works its mailbox off; it needs no network.
-_OUTCOME_S = 1.0
+from zkcoord._spec import OUTCOME_S, AcquireCall, TimedOut, refusal, refused_turn
+from zkcoord.errors import ConfigError
 
 
 class Signal:
@@ -76,25 +72,16 @@ def acquire(ask: AcquireCall, session: Session) -> Hold | None:
         )
     started = clock.now()
     give_up = ask.give_up(started)
-    registry = ask.coordinator.registry
     while True:
         turn = _Turn()
-        claim = registry.claim(ask.keys, turn.set, ask)
+        claim = ask.claim(turn.set)
         if isinstance(claim, Hold):
-            if ask.spec.is_reentrant:
-                return claim
-            raise AlreadyHeldError(
-                ask.spec.title, "this owner holds it already, and the lock is not reentrant"
-            )
+            return claim
         if claim is Claim.FREE:
             break
-        if claim is Claim.PARTIAL:
-            raise AlreadyHeldError(
-                ask.spec.title, "this owner holds some of it already, or not as one; release that first"
-            )
         _wait_for_turn(ask, session, turn, started, give_up)
-    hold = _contend(ask, session, ask.companion(), started, give_up)
-    registry.settle(ask.keys, hold, ask)
+    hold = _contend(ask, ask.companion(), started, give_up)
+    ask.coordinator.registry.settle(ask.keys, hold, ask)
     return hold
 
 
@@ -108,56 +95,28 @@ def _wait_for_turn(
     finally:
         ask.pending.discard(turn)
         session.forget(turn)
-    if isinstance(turn.why, Cancelled):
-        raise AcquireCancelledError(ask.spec.title, turn.why.reason)
-    if not is_settled:
-        holder = f"this owner ({ask.owner.name}), acquiring in another thread"
-        raise AcquireTimeoutError(ask.spec.title, clock.now() - started, 1, holder)
+    if isinstance(turn.why, Cancelled) or not is_settled:
+        raise refused_turn(ask, turn.why, clock.now() - started, "thread")
 
 
-def _contend(
-    ask: AcquireCall, session: Session, companion: Node | None, started: float, give_up: float | None
-) -> Hold | None:
-    if ask.is_try and session.guard.session is not None and not session.requests.is_up:
-        raise no_answer(ask)
+def _contend(ask: AcquireCall, companion: Node | None, started: float, give_up: float | None) -> Hold | None:
     done = Signal()
     outcomes: list[Outcome] = []
 
-    def on_outcome(outcome: Outcome, hold: Hold | None) -> None:
-        if hold is not None:
-            ask.won.append(hold)
+    def ended(outcome: Outcome) -> None:
         outcomes.append(outcome)
         done.set()
 
-    contender = Contender(
-        ask.spec.places,
-        ask.new_uuid,
-        is_try=ask.is_try,
-        companion=companion,
-        is_beside=ask.spec.is_shared,
-    )
-    runner = Runner(
-        session,
-        ask.spec.places,
-        ask.owner,
-        ask.spec.label,
-        ask.spec.acl or ask.coordinator.acl,
-        contender,
-        on_outcome,
-        max_hold_s=ask.spec.max_hold_s,
-    )
-    ask.runners.append(runner)
-    ask.pending.add(runner)
-    runner.start(ask.list_first and companion is None)
+    runner = ask.start(companion, ended)
     if not done.wait(give_up):
         runner.post(Stop(TimedOut.TIMED_OUT))
-        done.wait(clock.now() + _OUTCOME_S)
+        done.wait(clock.now() + OUTCOME_S)
     ask.pending.discard(runner)
     outcome = outcomes[0] if outcomes else Stopped(TimedOut.TIMED_OUT, runner.position)
     if isinstance(outcome, Won):
         return ask.won[0]
     if ask.is_worth_another(outcome):
-        return _contend(ask, session, ask.companion(), started, give_up)
+        return _contend(ask, ask.companion(), started, give_up)
     error = refusal(ask, outcome, runner, clock.now() - started)
     if error is not None:
         raise error

@@ -1,28 +1,21 @@
 """`Grant`: the capability that an acquire returns, for threads."""
 
-import os
 import threading
-import warnings
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
 from kazoo.exceptions import KazooException
-from kazoo.protocol.serialization import CheckVersion, GetChildren
-from kazoo.protocol.serialization import Transaction as TransactionRequest
 
-from zkcoord._arguments import seconds
-from zkcoord._core.grant import LossReason, Status
-from zkcoord._core.queue import conflicts_of
-from zkcoord._session import clock, kazoo_private, process
-from zkcoord._session.fenced import Operations, fence_error, first_refusal
+from zkcoord._core.grant import Status
+from zkcoord._grants import BaseGrant
+from zkcoord._session import clock, kazoo_private
+from zkcoord._session.fenced import Operations
 from zkcoord._session.hold import Hold
 from zkcoord._session.requests import LinkLostError
 from zkcoord._session.session import Session
-from zkcoord._session.wire import USUAL_REQUEST_BYTES
 from zkcoord._spec import AcquireCall, timeout_s
 from zkcoord._sync.driver import Signal, call
-from zkcoord.errors import ConfigError, ConnectionLostError, GrantLostError, NotHeldError, QueueConflictError
 
 
 class LostSignal:
@@ -87,7 +80,7 @@ class Transaction(Operations):
         return self.results
 
 
-class Grant:
+class Grant(BaseGrant):
     """
     One acquire's claim on a lock. Returned by `acquire`; never made by hand.
 
@@ -105,29 +98,8 @@ class Grant:
     """
 
     def __init__(self, ask: AcquireCall, session: Session, hold: Hold, into: list["Grant"]) -> None:
-        # While the list is empty the grant is released; until it is complete, there is nothing to warn of.
-        self._claim: list[Hold] = []
-        self.path = ask.spec.title
-        self.name = next(node.name for node in hold.nodes if node.directory == ask.spec.path)
-        self.token = hold.token
-        self._coordinator = ask.coordinator
-        self._session = session
-        self._spec = ask.spec
-        self._hold = hold
-        self._pid = os.getpid()
-        self._was_lost = False
-        self._was_deleted = False  # by somebody else, and found so only by our own delete
-        self._claim = ask.counted
+        super().__init__(ask, session, hold)
         into.append(self)
-
-    def __repr__(self) -> str:
-        return f"<Grant {self.path} token={self.token} {self.status.value}>"
-
-    def __reduce__(self) -> str | tuple[Any, ...]:
-        raise TypeError(
-            f"a Grant cannot be pickled or copied, since its hold belongs to this process: hand over its token"
-            f" ({self.token}) as a fence, or acquire {self.path} where it is needed"
-        )
 
     def __enter__(self) -> Self:
         try:
@@ -150,71 +122,10 @@ class Grant:
             self._session.guard.finished(self._drop)
             raise
 
-    def __del__(self) -> None:
-        is_begun = "_claim" in self.__dict__  # not when Ctrl-C struck at the entry of the constructor
-        if is_begun and not self.is_released and self._pid == os.getpid() and self._hold.loss() is None:
-            warnings.warn(
-                f"{self!r} was dropped without release() and stays held", ResourceWarning, stacklevel=2
-            )
-
-    @property
-    def tokens(self) -> dict[str, int]:
-        """The fencing token of each path; one entry except for a multi-lock, whose tokens are all the same."""
-        return {path: self.token for path, _ in self._spec.places}
-
-    @property
-    def status(self) -> Status:
-        """What the grant is worth now: ``HELD``, ``UNCERTAIN``, ``LOST`` or ``RELEASED``. Local, no I/O."""
-        self._check_process()
-        return Status.RELEASED if self.is_released else self._hold.status()
-
-    @property
-    def is_released(self) -> bool:
-        """Whether this grant was given back."""
-        return not self._claim
-
-    @property
-    def loss_reason(self) -> str | None:
-        """Why the grant is lost, one of the reasons listed at `GrantLostError`; None while it is not. Local, no I/O."""
-        self._check_process()
-        reason = self._hold.loss()
-        return None if self.is_released or reason is None else reason.value
-
     @property
     def lost(self) -> LostSignal:
         """The loss, to look at (`is_set`) and to wait for (`wait`)."""
         return LostSignal(self)
-
-    def remaining(self) -> float:
-        """Seconds for which it is surely held, if nothing is heard any more; 0 when it is not. Local, no I/O."""
-        self._check_process()
-        return 0.0 if self.is_released else self._hold.remaining()
-
-    def check(self, min_remaining: float = 0.0) -> None:
-        """
-        Return if it is surely held, for at least `min_remaining` more seconds. Local, no I/O.
-
-        Raises:
-            GrantLostError: lost, or less is left.
-            NotHeldError: this grant was released.
-        """
-        wanted_s = seconds("min_remaining", min_remaining)
-        self._check_process()
-        if self.is_released:
-            raise NotHeldError(self.path, "this grant was released")
-        reason = self._hold.loss()
-        if reason is not None:
-            raise self._lost_error(reason)
-        left_s = self._hold.remaining()
-        if left_s < wanted_s:
-            raise GrantLostError(
-                self.path,
-                self.token,
-                LossReason.DEADLINE.value,
-                f"surely for {left_s:.2f} s only, and {wanted_s:.2f} s were asked for; a longer session timeout gives"
-                " more",
-                is_still_held=True,
-            )
 
     def verify(self, timeout: float | None = None) -> None:
         """
@@ -232,20 +143,10 @@ class Grant:
         """
         limit_s = timeout_s("timeout", timeout)
         self.check()
-        rules = dict(self._spec.places)
-        nodes = self._hold.nodes
-        check = TransactionRequest([CheckVersion(self._full(node.path), -1) for node in nodes])
-        answers = self._ask(check, limit_s, is_confirmed=True, is_repeatable=True)
-        refused = first_refusal(answers)
-        if refused is not None:
-            raise fence_error(self._hold, refused) from refused
-        for node in nodes:
-            if node.directory not in rules:
-                continue  # held by a multi-lock, of which this grant is one path
-            children = self._ask(GetChildren(self._full(node.directory), None), limit_s, is_repeatable=True)
-            conflicts = conflicts_of(children, node.name, rules[node.directory])
-            if conflicts:
-                raise QueueConflictError(node.directory, conflicts)
+        members = self._look_at_members()
+        self._check_members(self._ask(members, limit_s, is_confirmed=True, is_repeatable=True))
+        for directory, name, request in self._look_at_queues():
+            self._check_queue(directory, name, self._ask(request, limit_s, is_repeatable=True))
         self.check()
 
     def on_lost(self, callback: Callable[["Grant", str], object]) -> Callable[[], None]:
@@ -261,15 +162,7 @@ class Grant:
         Raises:
             ConfigError: `callback` cannot be called.
         """
-        if not callable(callback):
-            raise ConfigError(f"callback must be callable, not {type(callback).__name__}")
-        self._check_process()
-
-        def lost(reason: LossReason) -> None:
-            if not self.is_released or self._was_lost:
-                self._session.callbacks.run(lambda: callback(self, reason.value))
-
-        return self._hold.on_lost(lost)
+        return self._run_when_lost(callback, self._session.callbacks.run)
 
     def on_revoke(self, callback: Callable[["Grant"], object]) -> Callable[[], None]:
         """
@@ -284,15 +177,7 @@ class Grant:
         Raises:
             ConfigError: `callback` cannot be called.
         """
-        if not callable(callback):
-            raise ConfigError(f"callback must be callable, not {type(callback).__name__}")
-        self._check_process()
-
-        def asked() -> None:
-            if not self.is_released:
-                self._session.callbacks.run(lambda: callback(self))
-
-        return self._hold.on_revoke(asked)
+        return self._run_when_revoked(callback, self._session.callbacks.run)
 
     def transaction(self, timeout: float | None = None) -> Transaction:
         """
@@ -335,9 +220,8 @@ class Grant:
             if not self._session.release(last, deleted):
                 return False
         except BaseException:
-            self._session.guard.unfinished.append(
-                self._drop
-            )  # should an interrupt strike in it, the guard does it
+            # Should an interrupt strike in it, the guard does it.
+            self._session.guard.unfinished.append(self._drop)
             self._drop()
             self._session.guard.finished(self._drop)
             raise
@@ -346,24 +230,6 @@ class Grant:
         self._was_deleted = was_there == [False]
         return not self._was_deleted
 
-    def _drop(self) -> None:
-        """Give it back, if that is still to be done, without waiting. For zkcoord itself; may be called again."""
-        if self._pid != os.getpid():
-            return
-        self._coordinator.registry.leave(self._claim)
-        if not self._hold.grants:
-            self._coordinator.registry.forget(self._hold)
-            self._session.release(self._hold)
-
-    def _check_process(self) -> None:
-        process.check(self._pid, f"this Grant of {self.path}")
-
-    def _lost_error(self, reason: LossReason) -> GrantLostError:
-        return GrantLostError(self.path, self.token, reason.value)
-
-    def _full(self, path: str) -> str:
-        return (self._session.client.chroot or "") + path
-
     def _ask(
         self, request: Any, limit_s: float | None, *, is_confirmed: bool = False, is_repeatable: bool = False
     ) -> Any:
@@ -371,21 +237,8 @@ class Grant:
         give_up_at = float("inf") if limit_s is None else clock.now() + limit_s
         try:
             return self._call(request, give_up_at, is_confirmed, is_repeatable)
-        except LinkLostError as error:
-            self.check()
-            size = len(request.serialize()) if error.maybe_applied else 0
-            if size >= USUAL_REQUEST_BYTES:
-                raise ConfigError(
-                    f"the connection broke under one request of {size} bytes; servers take {USUAL_REQUEST_BYTES}"
-                    " unless jute.maxbuffer says otherwise, and hang up without a word: write less at a time"
-                ) from error
-            raise ConnectionLostError(
-                f"no answer about {self.path} in time; the grant itself is {self.status.value} for"
-                f" {self.remaining():.2f} s more",
-                maybe_applied=error.maybe_applied,
-            ) from error
-        except KazooException as error:
-            raise ConnectionLostError(f"the server refused to answer about {self.path}: {error!r}") from error
+        except (LinkLostError, KazooException) as error:
+            raise self._unanswered(error, request) from error
 
     def _call(self, request: Any, give_up_at: float, is_confirmed: bool, is_repeatable: bool) -> Any:
         """Send once there is a connection; again where that does no harm."""
@@ -412,16 +265,10 @@ def leave(grant: Grant, error: BaseException | None) -> None:
     reason = grant._hold.loss()
     if error is None:
         grant.release()
-        if reason is None and grant._was_deleted:
-            reason = LossReason.DELETED
-        if reason is not None:
-            raise grant._lost_error(reason)
+        grant._raise_loss(reason)
         return
     try:
         grant.release()
     except Exception as failure:
         error.add_note(f"releasing {grant.path} failed as well: {failure!r}")
-    if reason is None and grant._was_deleted:
-        reason = LossReason.DELETED
-    if reason is not None:
-        error.add_note(f"the grant of {grant.path} (token {grant.token}) was lost meanwhile: {reason.value}")
+    grant._note_loss(error, reason)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import count
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -15,7 +14,7 @@ from zkcoord._arguments import seconds
 from zkcoord._core.limits import decode_limit, encode_limit
 from zkcoord._core.queue import free_permits
 from zkcoord._session import clock
-from zkcoord._session.identity import Owner, current_thread_owner
+from zkcoord._session.identity import Owner, alone, current_thread_owner
 from zkcoord._session.requests import LinkLostError
 from zkcoord._session.wire import full_path
 from zkcoord._spec import DEFAULT, Default, check_permits, refused, semaphore_spec, unreachable
@@ -24,8 +23,6 @@ from zkcoord._sync.driver import call
 from zkcoord._sync.grants import Grant
 from zkcoord.coordinator import Coordinator
 from zkcoord.errors import ConfigError, ConnectionLostError
-
-_serial = count(1)
 
 
 class ZkSemaphore(Lock):
@@ -188,5 +185,4 @@ class _Weighted(Lock):
         self._waiting = semaphore._waiting
 
     def _owner(self) -> Owner:
-        thread = current_thread_owner(self._spec.owner)
-        return replace(thread, key=f"{thread.key}/{next(_serial)}")
+        return alone(current_thread_owner(self._spec.owner))

@@ -8,8 +8,10 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError, NotEmptyError
 
+from zkcoord.coordinator import Coordinator
 from zkcoord.server import EmbeddedServer, Faults
 from zkcoord.testing.find import ExternalServer, find_zookeeper, is_real_required
+from zkcoord.testing.loops import run
 from zkcoord.testing.probe import NoZooKeeperError, Server, ServerStartError
 from zkcoord.testing.sessions import expire
 
@@ -77,6 +79,19 @@ def zk_client(zk_hosts: str) -> Iterator[KazooClient]:
     yield client
     client.stop()
     client.close()
+
+
+@pytest.fixture
+def zk_coordinator(zk_hosts: str) -> Iterator[Coordinator]:
+    """A `Coordinator` for ``zk_hosts``, for locks of threads and of tasks alike; closed after the test."""
+    with Coordinator(zk_hosts) as coordinator:
+        yield coordinator
+
+
+@pytest.fixture
+def zk_run() -> Callable[..., Any]:
+    """``zk_run(coroutine, timeout=60)``: run it in a new loop in debug mode; what it leaves behind is an error."""
+    return run
 
 
 @pytest.fixture

@@ -49,8 +49,8 @@ class Actor(Protocol):
 class LocalActor:
     """On threads of this process."""
 
-    def __init__(self) -> None:
-        self._work = Work()
+    def __init__(self, locks: dict[str, Any]) -> None:
+        self._work = Work(locks)
         self.start = self._work.start
         self.look = self._work.look
         self.cancel = self._work.cancel

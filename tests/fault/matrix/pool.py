@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from tests.fault.matrix.metronome import Metronome
 from tests.fault.matrix.play import Play
 from tests.fault.matrix.theatre import Session, Theatre
 from tests.fault.matrix.work import SESSION_S
+from tests.support.fronts import of_threads
 from tests.support.waiting import wait_until
 
 #: Cells at a time. More of them would keep each other from their bounds on two cores.
@@ -39,8 +41,9 @@ Played = dict[str, Future[None]]
 class Pool:
     """A context manager; its end waits for the cells under way, and drops those that wait."""
 
-    def __init__(self, open_theatre: Open) -> None:
+    def __init__(self, open_theatre: Open, locks: dict[str, Any]) -> None:
         self._open = open_theatre
+        self._locks = locks
         self._metronome = Metronome()
         self._local = threading.local()
         self._queue: queue.Queue[tuple[Cell, Future[None]] | None] = queue.Queue()
@@ -90,7 +93,7 @@ class Pool:
         self._end_remote()
 
     def _play(self, cell: Cell) -> None:
-        actor: Actor = self._remote() if cell.is_apart else LocalActor()
+        actor: Actor = self._remote() if cell.is_apart else LocalActor(self._locks)
         try:
             with self._open(lambda: actor.look().session) as theatre:
                 Play(cell, theatre, actor, self._metronome).run()
@@ -112,7 +115,9 @@ class Pool:
             del self._local.remote
 
 
-def play_selected(request: pytest.FixtureRequest, open_theatre: Open) -> Iterator[Played]:
+def play_selected(
+    request: pytest.FixtureRequest, open_theatre: Open, locks: dict[str, Any] | None = None
+) -> Iterator[Played]:
     """Have the cells of a module played that this run asks for; what was used is given back in the end."""
     cells = [
         item.callspec.params["cell"]
@@ -120,7 +125,7 @@ def play_selected(request: pytest.FixtureRequest, open_theatre: Open) -> Iterato
         if isinstance(item, pytest.Function) and item.module is request.module and "cell" in item.fixturenames
     ]
     descriptors, threads = _count_descriptors(), threading.active_count()
-    with Pool(open_theatre) as pool:
+    with Pool(open_theatre, of_threads() if locks is None else locks) as pool:
         yield pool.play(cells)
     wait_until(lambda: threading.active_count() <= threads)
     wait_until(lambda: _count_descriptors() <= descriptors)

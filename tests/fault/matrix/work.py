@@ -6,10 +6,12 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from kazoo.client import KazooClient
 
 from tests.support.faults import is_verified
+from tests.support.fronts import of_threads
 from tests.support.waiting import wait_until
 from zkcoord import (
     AcquireCancelledError,
@@ -19,7 +21,6 @@ from zkcoord import (
     GrantLostError,
     ZkLock,
     ZkMultiLock,
-    ZkReadWriteLock,
     ZkSemaphore,
 )
 
@@ -79,23 +80,35 @@ def directories(root: str, kind: str) -> list[str]:
     return [f"{root}/lock", f"{root}/second"] if kind == "multi" else [f"{root}/lock"]
 
 
-def make_lock(kind: str, root: str, coordinator: Coordinator) -> Lock:
-    """Make a lock of that kind; whatever it is, only one of the test's members ahead stands in its way."""
+def make_lock(kind: str, root: str, coordinator: Coordinator, locks: dict[str, Any]) -> Lock:
+    """
+    Make a lock of that kind; whatever it is, only one of the test's members ahead stands in its way.
+
+    Args:
+        kind: as in the table.
+        root: of the test.
+        coordinator: the victim's.
+        locks: those of the front end under test, by their names; see `tests.support.fronts`.
+    """
     paths = directories(root, kind)
+    made: Lock
     if kind == "multi":
-        return ZkMultiLock(paths, client=coordinator, timeout=CONNECT_S)
-    if kind == "semaphore":
-        return ZkSemaphore(paths[0], permits=1, client=coordinator, timeout=CONNECT_S)
-    if kind == "lock":
-        return ZkLock(paths[0], client=coordinator, timeout=CONNECT_S)
-    both = ZkReadWriteLock(paths[0], client=coordinator, timeout=CONNECT_S)
-    return both.read if kind == "read" else both.write
+        made = locks["ZkMultiLock"](paths, client=coordinator, timeout=CONNECT_S)
+    elif kind == "semaphore":
+        made = locks["ZkSemaphore"](paths[0], permits=1, client=coordinator, timeout=CONNECT_S)
+    elif kind == "lock":
+        made = locks["ZkLock"](paths[0], client=coordinator, timeout=CONNECT_S)
+    else:
+        both = locks["ZkReadWriteLock"](paths[0], client=coordinator, timeout=CONNECT_S)
+        made = both.read if kind == "read" else both.write
+    return made
 
 
 class Work:
     """One victim: a coordinator, a lock, a grant. Calls that wait may run while others look, cancel or leave."""
 
-    def __init__(self) -> None:
+    def __init__(self, locks: dict[str, Any] | None = None) -> None:
+        self._locks = of_threads() if locks is None else locks
         self.grant: Grant | None = None
         self.is_armed = False  # whether Ctrl-C means the call
 
@@ -110,7 +123,7 @@ class Work:
             self._coordinator = Coordinator(kazoo=self._kazoo, release_timeout=RELEASE_S)
         else:
             self._coordinator = Coordinator(hosts, session_timeout=SESSION_S, release_timeout=RELEASE_S)
-        self._lock = make_lock(kind, root, self._coordinator)
+        self._lock = make_lock(kind, root, self._coordinator, self._locks)
         if not is_cold and not is_borrowed:
             ZkLock(f"{root}-warm-up", client=self._coordinator).acquire(timeout=CONNECT_S).release()
 
