@@ -29,7 +29,7 @@ _MAX_NUMBER = 2**63
 
 #: In one queue, members of different families do not see each other; markers of one family are ordered
 #: together.
-_FAMILIES = {
+FAMILIES = {
     "lock-": "mutex",
     "latch-": "latch",
     "__READ__": "read-write",
@@ -158,7 +158,7 @@ def holding(members: Mapping[str, ParsedName], limit: int | None) -> frozenset[s
     ahead: dict[str, int] = {}
     writer: dict[str, str] = {}  # family -> the key of the oldest writer in it
     for name, parsed in members.items():
-        family = _FAMILIES[parsed.marker]
+        family = FAMILIES[parsed.marker]
         before = ahead.get(family, 0)
         key = _key(name, parsed)
         if parsed.kind == "read":

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from zkcoord.cli import render, views
+from zkcoord.cli import progress, render, views
 from zkcoord.queues import LockView, Member
 
 NOW = datetime(2026, 11, 30, 12, 0, 0, tzinfo=UTC)
@@ -42,9 +42,9 @@ class Terminal(io.StringIO):
         return True
 
 
-def shown(view, *, as_json=False, out=None):
+def shown(view, *, output=None, out=None):
     out, err = out or io.StringIO(), io.StringIO()
-    render.show(view, as_json=as_json, out=out, err=err)
+    render.show(view, output=output, out=out, err=err)
     return out.getvalue(), err.getvalue()
 
 
@@ -70,9 +70,10 @@ def test_locks_show_holder_and_waiters():
     out, _err = shown(views.locks_view(locks, "/", NOW))
 
     _heading, first, second, third = (line.split("\t") for line in out.splitlines())
-    assert ["/a", "curator exclusive", "nightly", "3", "node-1", "123", "MainThread", "1m15s"] == first
+    assert ["/a", "curator exclusive", "nightly", "3", "node-1", "123", "MainThread", "1m15s"] == first[:8]
+    assert ["4020", "2026-11-30 11:58:45Z"] == first[8:]
     assert ["/b", "permit", "nightly +1"] == second[:3]
-    assert ["/c", "kazoo", "-", "2", "-", "-", "-", "-"] == third
+    assert ["/c", "kazoo", "-", "2", *6 * ["-"]] == third
 
 
 def test_terminal_gets_a_table_in_which_markup_is_only_text(monkeypatch):
@@ -97,7 +98,7 @@ def test_narrow_terminal_gets_fewer_columns(monkeypatch):
 def test_json_has_stable_keys_and_is_ascii():
     member = replace(HOLDER, label="büro\x1b", held_since=NOW)
 
-    out, _err = shown(views.queue_view([member], "/locks/orders", NOW), as_json=True)
+    out, _err = shown(views.queue_view([member], "/locks/orders", NOW), output="json")
 
     (found,) = json.loads(out)
     assert out.isascii()
@@ -126,7 +127,7 @@ def test_json_has_stable_keys_and_is_ascii():
 
 
 def test_json_of_locks_nests_the_holders():
-    out, _err = shown(views.locks_view([LockView("/a", "curator", (HOLDER,), 3)], "/", NOW), as_json=True)
+    out, _err = shown(views.locks_view([LockView("/a", "curator", (HOLDER,), 3)], "/", NOW), output="json")
 
     (found,) = json.loads(out)
     assert ["path", "dialect", "waiters", "holders"] == list(found)
@@ -136,7 +137,7 @@ def test_json_of_locks_nests_the_holders():
 def test_nothing_to_show_is_an_empty_list_or_a_remark():
     view = views.queue_view([], "/none", NOW)
 
-    assert ("[]\n", "") == shown(view, as_json=True)
+    assert ("[]\n", "") == shown(view, output="json")
     assert ("", "nobody holds or waits for /none\n") == shown(view)
 
 
@@ -166,13 +167,13 @@ def test_a_holder_is_named_by_the_best_that_is_known(changes, text):
 
 
 def test_progress_bar_appears_only_on_a_terminal_and_when_it_takes_long(monkeypatch):
-    monkeypatch.setattr(render, "_QUIET_S", 0.0)
+    monkeypatch.setattr(progress, "_QUIET_S", 0.0)
     terminal, pipe = Terminal(), io.StringIO()
 
     for stream in (terminal, pipe):
-        with render.TreeProgress(stream) as progress:
-            progress(1, 2)
-            progress(2, 2)
+        with progress.TreeProgress(stream) as bar:
+            bar(1, 2)
+            bar(2, 2)
 
     assert "reading the tree" in terminal.getvalue()
     assert "" == pipe.getvalue()

@@ -18,7 +18,7 @@ from zkcoord.cli.demo import SESSION_TIMEOUT_S, Demo, Options
 from zkcoord.cli.demo_checks import Findings
 from zkcoord.cli.demo_live import Display
 from zkcoord.cli.demo_process import DemoError
-from zkcoord.cli.options import Settings, common_options
+from zkcoord.cli.options import Settings, demo_options
 from zkcoord.server import EmbeddedServer
 
 #: Said behind the address of a server of the demo's own.
@@ -32,7 +32,7 @@ _EMBEDDED = ", embedded, started for this demo; --hosts names another"
 @click.option("--no-lock", is_flag=True, help="Show the duplicates that come without the lock.")
 @click.option("--no-kill", is_flag=True, help="Let all processes live.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as one object; the rest goes to stderr.")
-@common_options
+@demo_options
 @click.pass_obj
 def demo(
     settings: Settings, processes: int, threads: int, orders: int, no_lock: bool, no_kill: bool, as_json: bool
@@ -46,9 +46,10 @@ def demo(
     Without --hosts or ZKCOORD_HOSTS it starts an embedded ZooKeeper for itself. On a server that is named it
     works below a new node of its own, which it removes.
     """
+    as_json = as_json or settings.is_json
     out = sys.stderr if as_json else sys.stdout
     began = time.monotonic()
-    with _sigterm_as_exception(), _hosts(settings) as hosts, connected(hosts, settings.timeout) as client:
+    with _sigterm_as_exception(), _hosts(settings) as hosts, connected(settings, hosts=hosts) as client:
         options = Options(hosts, processes, threads, orders, not no_lock, not (no_lock or no_kill))
         print(f"{_server(client)} at {hosts}{_EMBEDDED if not settings.is_given else ''}", file=out)
         print(_plan(options), file=out, flush=True)

@@ -23,6 +23,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 from zkcoord import Coordinator, ZkLock
 from zkcoord.cli.connect import connected
 from zkcoord.cli.demo_process import Job
+from zkcoord.cli.options import Settings
 from zkcoord.errors import ZkCoordError
 
 #: Seconds for a turn: far more than all the others can take, the expiry of a killed holder's session
@@ -116,7 +117,7 @@ def main() -> int:
     """Do the job in ``sys.argv[1]``; return the exit code."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the parent, which ends us
     job = Job.load(sys.argv[1])
-    with connected(job.hosts, _REQUEST_S, session_timeout=job.session_timeout) as client:
+    with connected(Settings(job.hosts, timeout=_REQUEST_S), session_timeout=job.session_timeout) as client:
         coordinator = Coordinator(kazoo=client) if job.with_lock else None
         worker = _Worker(job, client, coordinator)
         worker.report("ready")

@@ -4,14 +4,31 @@ What a command has to show, apart from how it is shown: plain values, made from 
 The keys of `View.objects` are the JSON output, which scripts depend on: keys are added, never renamed.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from zkcoord.queues import LockView, Member, printable
 
+#: Characters of a path shown: paths may be long, and are cut only where they would drown a screen.
+PATH_LIMIT = 1000
+
 #: Values of one JSON object: what the json module writes without help.
 Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """
+    One line of a view.
+
+    Attributes:
+        row: one text a column; safe for a terminal, "-" where there is nothing.
+        data: the same for programs.
+    """
+
+    row: tuple[str, ...]
+    data: Mapping[str, Json]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,49 +39,52 @@ class View:
     Attributes:
         title: one line above a table.
         columns: headings.
-        rows: one text a column; safe for a terminal, "-" where there is nothing.
-        objects: the same for programs, one object a row.
-        empty: what to say when there are no rows.
+        entries: the lines; may be an iterator that is still finding them.
+        empty: says what to tell when there are none; asked only then, at the end.
         wide_only: headings that a table leaves out on a narrow terminal.
     """
 
     title: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    objects: tuple[Mapping[str, Json], ...]
-    empty: str
+    entries: Iterable[Entry]
+    empty: Callable[[], str]
     wide_only: tuple[str, ...] = ()
 
+    @property
+    def objects(self) -> tuple[Mapping[str, Json], ...]:
+        """What programs are given; for tests, since it uses an iterator up."""
+        return tuple(entry.data for entry in self.entries)
 
-def locks_view(locks: Iterable[LockView], root: str, now: datetime, *, is_missing: bool = False) -> View:
+
+def locks_view(
+    locks: Iterable[LockView], root: str, now: datetime, *, is_missing: Callable[[], bool] = bool
+) -> View:
     """
     Show every lock under a path, one row each.
 
     Args:
-        locks: as ``find_locks`` gave them.
+        locks: as ``iter_locks`` gives them.
         root: where the search began.
         now: aware; ages are counted up to it.
-        is_missing: the root does not exist.
+        is_missing: finds out whether the root does not exist, when there are none.
     """
-    locks = tuple(locks)
     return View(
         title=f"locks under {printable(root)}",
-        columns=("LOCK", "KIND", "HOLDER", "WAITERS", "HOST", "PID", "THREAD", "AGE"),
-        rows=tuple(_lock_row(lock, now) for lock in locks),
-        objects=tuple(
-            {
-                "path": lock.path,
-                "dialect": lock.dialect,
-                "waiters": lock.waiters,
-                "holders": [_member_object(member, now) for member in lock.holders],
-            }
-            for lock in locks
-        ),
-        empty=f"no locks under {printable(root)}{_missing(is_missing)}",
+        columns=("LOCK", "KIND", "HOLDER", "WAITERS", "HOST", "PID", "THREAD", "AGE", "TOKEN", "SINCE"),
+        entries=(Entry(_lock_row(lock, now), _lock_object(lock, now)) for lock in locks),
+        empty=lambda: f"no locks under {printable(root)}{_missing(is_missing())}",
+        wide_only=("TOKEN", "SINCE"),
     )
 
 
-def queue_view(members: Iterable[Member], path: str, now: datetime, *, is_missing: bool = False) -> View:
+def queue_view(
+    members: Iterable[Member],
+    path: str,
+    now: datetime,
+    *,
+    only_waiters: bool = False,
+    is_missing: Callable[[], bool] = bool,
+) -> View:
     """
     Show one queue, oldest member first.
 
@@ -72,32 +92,24 @@ def queue_view(members: Iterable[Member], path: str, now: datetime, *, is_missin
         members: as ``read_queue`` gave them.
         path: the lock's path.
         now: aware; ages are counted up to it.
-        is_missing: the path does not exist.
+        only_waiters: leave the holders out.
+        is_missing: finds out whether the path does not exist, when there are none.
     """
-    members = tuple(members)
+    shown = [
+        (place, member) for place, member in enumerate(members, 1) if not (only_waiters and member.holds)
+    ]
+    what = "waits for" if only_waiters else "holds or waits for"
     return View(
-        title=f"queue of {printable(path)}",
+        title=f"{'waiters' if only_waiters else 'queue'} of {printable(path, PATH_LIMIT)}",
         columns=(
-            (
-                "POS",
-                "STATE",
-                "KIND",
-                "TOKEN",
-                "SESSION",
-                "HOST",
-                "PID",
-                "THREAD/TASK",
-                "LABEL",
-                "SINCE",
-                "AGE",
-            )
+            *("POS", "STATE", "KIND", "TOKEN", "SESSION", "HOST", "PID"),
+            *("THREAD/TASK", "LABEL", "SINCE", "AGE"),
         ),
-        rows=tuple(_member_row(position, member, now) for position, member in enumerate(members, 1)),
-        objects=tuple(
-            {"position": position, **_member_object(member, now)}
-            for position, member in enumerate(members, 1)
-        ),
-        empty=f"nobody holds or waits for {printable(path)}{_missing(is_missing)}",
+        entries=[
+            Entry(_member_row(place, member, now), {"position": place, **member_object(member, now)})
+            for place, member in shown
+        ],
+        empty=lambda: f"nobody {what} {printable(path, PATH_LIMIT)}{_missing(is_missing())}",
         wide_only=("SESSION", "SINCE"),
     )
 
@@ -138,21 +150,42 @@ def age_s(member: Member, now: datetime) -> float | None:
     return None if since is None else max(0.0, (now - since).total_seconds())
 
 
+def runner_text(member: Member) -> str:
+    """Name the thread and task of a member."""
+    return "/".join(part for part in (member.thread, member.task) if part) or "-"
+
+
+def since_text(moment: datetime | None) -> str:
+    """Write a moment to the second, in UTC; "-" when unknown."""
+    return "-" if moment is None else moment.strftime("%Y-%m-%d %H:%M:%SZ")
+
+
 def _lock_row(lock: LockView, now: datetime) -> tuple[str, ...]:
     first = lock.holders[0] if lock.holders else None
     if first is None:
-        return (printable(lock.path, 1000), lock.dialect, "-", str(lock.waiters), "-", "-", "-", "-")
+        return (printable(lock.path, PATH_LIMIT), lock.dialect, "-", str(lock.waiters), *6 * ("-",))
     more = f" +{len(lock.holders) - 1}" if len(lock.holders) > 1 else ""
     return (
-        printable(lock.path, 1000),
+        printable(lock.path, PATH_LIMIT),
         _kind(lock.dialect, first.kind),
         holder_text(first) + more,
         str(lock.waiters),
         first.host or "-",
-        _number(first.pid),
-        first.thread or "-",
+        number_text(first.pid),
+        runner_text(first),
         age_text(age_s(first, now)),
+        str(first.token),
+        since_text(first.held_since or first.since),
     )
+
+
+def _lock_object(lock: LockView, now: datetime) -> dict[str, Json]:
+    return {
+        "path": lock.path,
+        "dialect": lock.dialect,
+        "waiters": lock.waiters,
+        "holders": [member_object(member, now) for member in lock.holders],
+    }
 
 
 def _kind(dialect: str, kind: str) -> str:
@@ -160,7 +193,6 @@ def _kind(dialect: str, kind: str) -> str:
 
 
 def _member_row(position: int, member: Member, now: datetime) -> tuple[str, ...]:
-    runner = "/".join(part for part in (member.thread, member.task) if part)
     return (
         str(position),
         "holds" if member.holds else "waits",
@@ -168,15 +200,16 @@ def _member_row(position: int, member: Member, now: datetime) -> tuple[str, ...]
         str(member.token),
         session_text(member.session),
         member.host or "-",
-        _number(member.pid),
-        runner or "-",
+        number_text(member.pid),
+        runner_text(member),
         member.label or member.owner or "-",
-        "-" if member.since is None else member.since.strftime("%Y-%m-%d %H:%M:%SZ"),
+        since_text(member.since),
         age_text(age_s(member, now)),
     )
 
 
-def _member_object(member: Member, now: datetime) -> dict[str, Json]:
+def member_object(member: Member, now: datetime) -> dict[str, Json]:
+    """Return a member for programs."""
     age = age_s(member, now)
     return {
         "path": member.path,
@@ -202,5 +235,6 @@ def _iso(moment: datetime | None) -> str | None:
     return None if moment is None else moment.isoformat().replace("+00:00", "Z")
 
 
-def _number(value: int | None) -> str:
+def number_text(value: int | None) -> str:
+    """Write a number; "-" when unknown."""
     return "-" if value is None else str(value)
