@@ -352,6 +352,14 @@ MUTANTS = (
         ),
     ),
     _mutant(
+        "our own second delete is taken for somebody else's",
+        (
+            _GUARD,
+            "hold.is_deleted_by_us = hold.is_deleted_by_us or was_there",
+            "hold.is_deleted_by_us = was_there",
+        ),
+    ),
+    _mutant(
         "the stamp overwrites a revocation",
         (_GUARD, "SetData(path, hold.stamp, 0)", "SetData(path, hold.stamp, -1)"),
     ),

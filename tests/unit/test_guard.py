@@ -515,6 +515,29 @@ def test_what_an_interrupt_left_of_a_release_is_done_by_the_next_sweep(rig):
     assert [] == [request for request in rig.kazoo.sent if isinstance(request, Delete)]
 
 
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_a_sweep_in_the_midst_of_a_release_is_not_taken_for_somebody_elses_delete(rig, is_answered):
+    hold = rig.hold()
+    told = []
+    deleted = False
+
+    def answer_all():
+        nonlocal deleted
+        while rig.kazoo.sent:
+            is_delete = isinstance(rig.kazoo.sent[0], Delete)
+            rig.kazoo.answer(NoNodeError() if is_delete and deleted else [True])
+            deleted = deleted or is_delete
+
+    hold._state.release()  # the releasing thread is here when the guard's looks
+    rig.tick(T / 8)
+    if is_answered:
+        answer_all()
+    rig.guard.ended(hold, told.append)
+    answer_all()
+
+    assert [True] == told
+
+
 # --- the watch on the own member
 
 

@@ -215,6 +215,29 @@ def test_a_delete_that_never_left_was_not_the_one_that_removed_the_member(rig):
     assert [False] == rig.told
 
 
+def test_a_member_that_is_to_be_deleted_twice_is_deleted_once_and_both_are_told(rig):
+    rig.janitor.delete(NODE, rig.told.append)
+    rig.janitor.delete(NODE, rig.told.append)
+
+    assert [Delete(NODE.path, -1)] == rig.kazoo.sent
+    rig.kazoo.answer(True)
+    assert [True, True] == rig.told
+    rig.janitor.delete(NODE, rig.told.append)
+    rig.kazoo.answer(NoNodeError())
+    assert [True, True, False] == rig.told
+
+
+def test_a_delete_that_a_sweep_has_sent_again_was_ours(rig):
+    rig.janitor.delete(NODE, rig.told.append)
+    rig.kazoo._queue.clear()  # it was applied, and its answer is being told just now
+    rig.requests._outstanding.clear()
+    rig.janitor.sweep()
+    rig.janitor.sweep()
+    rig.kazoo.answer(NoNodeError())
+
+    assert [True] == rig.told
+
+
 def test_whoever_waits_for_idle_is_woken_by_the_last_answer(rig):
     rig.janitor.delete(NODE)
     results = []

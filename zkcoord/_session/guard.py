@@ -234,13 +234,20 @@ class Guard:
                 self._members.pop(node.path, None)
         for subscription in subscriptions:
             self._watches.release(subscription)
+
+        def deleted(was_there: bool) -> None:
+            # `_sweep` may have come in between, and then its delete was the one.
+            hold.is_deleted_by_us = hold.is_deleted_by_us or was_there
+            if on_deleted is not None:
+                on_deleted(hold.is_deleted_by_us)
+
         reason = hold.loss()
         is_gone = reason in (LossReason.DELETED, LossReason.REVOKED) and len(hold.nodes) == 1
         if hold.session == self.session and not is_gone:
             first, *others = hold.nodes
             for node in others:
                 self._janitor.delete(node)
-            self._janitor.delete(first, on_deleted)
+            self._janitor.delete(first, deleted)
         elif on_deleted is not None:
             on_deleted(True)  # they went with their session
         with self._lock:

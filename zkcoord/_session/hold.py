@@ -78,6 +78,8 @@ class Hold:
         self._on_revoke: dict[object, Callable[[], None]] = {}
         self._on_over: dict[object, Callable[[], None]] = {}
         self._is_asked = False
+        #: Whether a delete of ours, not somebody else's, has removed its first member.
+        self.is_deleted_by_us = False
 
     @property
     def deadline(self) -> float:

@@ -36,7 +36,7 @@ class _Task:
     prefix: str
     node: Node | None
     session: int
-    on_done: OnDeleted | None
+    on_done: list[OnDeleted]
     is_running: bool = False
     was_sent: bool = False
     connection: int = 0
@@ -54,6 +54,7 @@ class Janitor:
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._tasks: dict[_Task, None] = {}
+        self._deletes: dict[str, _Task] = {}  # those of known nodes, by path
         self._session = 0
         self._connections = 0
 
@@ -62,11 +63,18 @@ class Janitor:
 
     def search(self, directory: str, prefix: str) -> None:
         """Remove whatever the attempt `prefix` left in `directory`, if anything."""
-        self._add(_Task(directory, prefix, None, self._session, None))
+        self._add(_Task(directory, prefix, None, self._session, []))
 
     def delete(self, node: Node, on_done: OnDeleted | None = None) -> None:
-        """Remove a member of ours."""
-        self._add(_Task(node.directory, "", node, node.session, on_done))
+        """Remove a member of ours; once, however many ask for it meanwhile."""
+        told = [] if on_done is None else [on_done]
+        with self._lock:
+            task = self._deletes.get(node.path)
+            if task is None:
+                task = self._deletes[node.path] = _Task(node.directory, "", node, node.session, [])
+            task.on_done += told
+            self._tasks[task] = None
+        self._run(task)
 
     def up(self, session: int) -> None:
         """Go on with what is open, on a new connection."""
@@ -89,6 +97,7 @@ class Janitor:
             if task.is_running and (task.call is None or not self._requests.is_pending(task.call)):
                 if task.is_suspect:
                     task.is_running = False
+                    task.was_sent = True  # for all that is known
                 task.is_suspect = not task.is_suspect
             self._run(task)
 
@@ -162,6 +171,8 @@ class Janitor:
             if task not in self._tasks:
                 return
             del self._tasks[task]
+            if task.node is not None:
+                self._deletes.pop(task.node.path, None)
             self._changed.notify_all()
-        if task.on_done:
-            task.on_done(was_there)
+        for on_done in task.on_done:
+            on_done(was_there)
