@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import cli
-from tests.support.processes import is_alive
+from tests.support.processes import FAMILY, is_alive
 from tests.support.proxy import FaultProxy
 from tests.support.waiting import wait_until
 from zkcoord import Coordinator, ZkLock
@@ -24,21 +24,6 @@ pytestmark = pytest.mark.skipif(
 
 #: Long enough to be told from noise, short enough to be waited for; the server's ticks fit it.
 SESSION_S = 3.0
-
-#: Ignores TERM, and so do a child in the same group and one that has left for a session of its own.
-FAMILY = """\
-import os, signal, sys, time
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-for leaves in (False, True):
-    if os.fork() == 0:
-        if leaves:
-            os.setsid()
-        break
-with open(sys.argv[1], "a") as file:
-    file.write(f"{os.getpid()}\\n")
-while True:
-    time.sleep(0.01)
-"""
 
 
 @pytest.fixture

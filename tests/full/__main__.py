@@ -123,6 +123,13 @@ RUNS = {
         50,
         "breaks of a connection shorter than T/4, of each session time",
     ),
+    "listing": Run(
+        "tests/conformance/test_cli_many.py",
+        "ZKCOORD_LISTED_LOCKS",
+        10_000,
+        10_000,
+        "locks of three members each, listed by the command line",
+    ),
     "soak": Run(
         "tests/fault/test_soak.py",
         "ZKCOORD_SOAK_S",
