@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import os
 import sys
 import threading
 import time
@@ -35,12 +36,13 @@ def memory_bytes() -> int:
 
 
 def not_running_s() -> float:
-    """Return for how long threads of this process were ready to run, and the machine ran something else."""
+    """Return for how long threads of this process were ready to run while the machine, or its host, ran others."""
     delay_ns = 0
     for thread in Path("/proc/self/task").iterdir():
         with suppress(OSError):  # it may have ended meanwhile
             delay_ns += int((thread / "schedstat").read_text().split()[1])
-    return delay_ns / 1e9
+    stolen = int(Path("/proc/stat").read_text().split()[8])
+    return delay_ns / 1e9 + stolen / os.sysconf("SC_CLK_TCK")
 
 
 def collection_s() -> float:

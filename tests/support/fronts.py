@@ -25,6 +25,7 @@ import zkcoord
 from tests.support.waiting import PATIENCE_S, in_thread, wait_until
 from zkcoord._aio.base import AsyncLock
 from zkcoord._aio.grants import AsyncGrant, AsyncLostSignal, AsyncTransaction
+from zkcoord.testing import LeftBehindError
 
 FRONTS = ("threads", "asyncio")
 
@@ -74,7 +75,8 @@ class Tasks:
         finally:
             self._loop.call_soon_threadsafe(self._end.set)
             self._thread.join(PATIENCE_S)
-        assert [] == self._complaints
+        if self._complaints:
+            raise LeftBehindError("\n".join(self._complaints))
 
     def call(self, thunk: Thunk, key: object = None) -> Any:
         """Await in this thread's task what `thunk` returns. `cancel` with its `key` cancels that: `CancelledError`."""

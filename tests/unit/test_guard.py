@@ -552,6 +552,21 @@ def test_a_hold_of_50_ms_gets_a_watch_and_a_shorter_one_never_pays_for_it(rig):
     assert [NODE.path] == [request.path for request in rig.kazoo.sent if isinstance(request, GetData)]
 
 
+def test_many_holds_get_their_watches_bit_by_bit_so_that_releases_are_not_held_up(rig):
+    nodes = [Node(f"/{number}", NODE.name, czxid=17, session=7) for number in range(250)]
+    for node in nodes:
+        rig.hold(node)
+    rig.tick(0.01)
+    rig.kazoo.answer([True])  # the heartbeat
+    counts, at = [], 0.05
+    for _ in range(4):
+        at = rig.tick(at)
+        counts.append(len(rig.watches))
+
+    assert [100, 200, 250, 250] == counts
+    assert at > 0.1
+
+
 def test_a_hold_that_ended_before_gets_no_watch(rig):
     rig.hold().release()
     rig.tick(0.1)

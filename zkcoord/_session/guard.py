@@ -37,6 +37,11 @@ log = get_logger("session")
 #: A hold this old gets a watch on its own member. Shorter ones are gone before anybody could delete it by hand.
 OWN_WATCH_AFTER_S = 0.05
 
+#: Most own watches armed, and most holds stamped, in one go; then `tick` lets go of the lock, for which releases wait,
+#: and goes on a moment later. A reconnect finds all holds unwatched.
+_AT_ONCE = 100
+_PAUSE_S = 0.001
+
 #: What a revocation request writes into a member's data (Curator's ``Revoker``).
 REVOKE = b"__REVOKE__"
 
@@ -301,7 +306,7 @@ class Guard:
                 due = min(due, self._lease.deadline)
             if self._requests.is_up and self.timeout_s is not None:
                 due = min(due, self._check_silence(now), self._arm_watches(now), self._keep_fresh(now))
-                self._stamp(now)
+                due = min(due, self._stamp(now))
             self._wakes_at = due
             return due
 
@@ -383,7 +388,9 @@ class Guard:
     # --- own members
 
     def _arm_watches(self, now: float) -> float:
-        while self._unwatched:
+        for _ in range(_AT_ONCE):
+            if not self._unwatched:
+                return float("inf")
             hold = self._unwatched[0]
             if hold not in self._holds:
                 self._unwatched.popleft()
@@ -393,15 +400,18 @@ class Guard:
                     self._watch(hold, node)
             else:
                 return hold.granted_at + OWN_WATCH_AFTER_S
-        return float("inf")
+        return now + _PAUSE_S
 
-    def _stamp(self, now: float) -> None:
+    def _stamp(self, now: float) -> float:
         """Write since when a hold is held, once, if it outlives a heartbeat. Never over somebody else's write."""
-        while self._unstamped and self._unstamped[0].granted_at + self.heartbeat_s <= now:
+        for _ in range(_AT_ONCE):
+            if not self._unstamped or self._unstamped[0].granted_at + self.heartbeat_s > now:
+                return float("inf")
             hold = self._unstamped.popleft()
             if hold in self._holds and hold.stamp is not None:
                 path = full_path(self._client, hold.nodes[0].path)
                 self._requests.submit(SetData(path, hold.stamp, 0), lambda value, error: None)
+        return now + _PAUSE_S
 
     def _watch(self, hold: Hold, node: Node) -> None:
         """Look at a hold's own member and leave a watch, which catches a delete or a revocation within a round trip."""
