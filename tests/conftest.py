@@ -15,7 +15,7 @@ from kazoo.exceptions import NoNodeError, NotEmptyError
 from kazoo.protocol.connection import ConnectionHandler
 
 import zkcoord
-from tests.support.fronts import IS_FULL, Tasks, stand_ins
+from tests.support.fronts import IS_FULL, Front, Tasks, of_threads, stand_ins
 from tests.support.proxy import FaultProxy
 from tests.support.zookeeper import (
     NoZooKeeperError,
@@ -105,21 +105,23 @@ def own_server(server: ZooKeeperServer) -> Iterator[ZooKeeperServer]:
 
 
 @pytest.fixture(autouse=True)
-def front(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def front(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Front]:
     """
-    The front end that the test's module has its locks of: "threads", or "asyncio" if ``pytest.mark.fronts`` says so.
+    The front end under test: that of threads, or of asyncio if ``pytest.mark.fronts`` says so.
 
-    It is what the names that the module has imported from zkcoord stand for during the test.
+    During the test the module's own ``ZkLock`` and so on are those of the front end; helpers take its `locks`.
     """
-    kind: str = getattr(request, "param", "threads")
-    if kind == "threads":
-        yield kind
+    if "asyncio" != getattr(request, "param", "threads"):
+        yield Front("threads", of_threads())
         return
     with Tasks() as tasks:
-        for name, make in stand_ins(tasks).items():
+        locks = stand_ins(tasks)
+        for name, make in locks.items():
             if getattr(request.module, name, None) is getattr(zkcoord, name):
                 monkeypatch.setattr(request.module, name, make)
-        yield kind
+        yield Front("asyncio", locks)
+    if not request.node.stash.get(HAS_FAILED, False):
+        assert tasks.made, "the test has made no lock of asyncio: pytest.mark.fronts('threads')"
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from kazoo.client import KazooClient
 
 from tests.conformance.conftest import MakeCoordinator, RunScript
 from tests.support.faults import end_session, members
+from tests.support.fronts import Front
 from tests.support.waiting import PATIENCE_S, in_thread, wait_until
 from zkcoord import (
     AcquireCancelledError,
@@ -21,9 +22,6 @@ from zkcoord import (
     NotHeldError,
     Status,
     ZkLock,
-    ZkMultiLock,
-    ZkReadWriteLock,
-    ZkSemaphore,
 )
 
 pytestmark = [pytest.mark.servers("embedded", "real"), pytest.mark.fronts("threads", "asyncio")]
@@ -44,13 +42,6 @@ KINDS = {
 }
 SHARED = ("read", "kazoo read")
 
-NAMES = {
-    "ZkLock": ZkLock,
-    "ZkReadWriteLock": ZkReadWriteLock,
-    "ZkSemaphore": ZkSemaphore,
-    "ZkMultiLock": ZkMultiLock,
-}
-
 Make = Callable[..., ZkLock]
 
 
@@ -62,22 +53,23 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def make(kind: str, path: str) -> Make:
+def make(kind: str, path: str, front: Front) -> Make:
     """``make(client, **arguments)``: a lock of the kind, always on the same path."""
 
     def made(client: Coordinator | None, **more: object) -> ZkLock:
-        lock: ZkLock = eval(KINDS[kind], {**NAMES, "path": path, "client": client, "more": more})
+        lock: ZkLock = eval(KINDS[kind], {**front.locks, "path": path, "client": client, "more": more})
         return lock
 
     return made
 
 
 @pytest.fixture
-def block(kind: str, path: str, make_coordinator: MakeCoordinator) -> Callable[[], Grant]:
+def block(kind: str, path: str, make_coordinator: MakeCoordinator, front: Front) -> Callable[[], Grant]:
     """Take what keeps a lock of the kind from being granted, through another client and as another owner."""
     source = KINDS[kind.replace("read", "write")] if kind in SHARED else KINDS[kind]
     lock: ZkLock = eval(
-        source, {**NAMES, "path": path, "client": make_coordinator(), "more": {"owner": "somebody else"}}
+        source,
+        {**front.locks, "path": path, "client": make_coordinator(), "more": {"owner": "somebody else"}},
     )
     return lock.acquire
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from kazoo.client import KazooClient
 
-from tests.conformance.test_every_kind import KINDS, NAMES
+from tests.conformance.test_every_kind import KINDS
 from tests.support.faults import members
+from tests.support.fronts import Front
 from tests.support.waiting import wait_until
 from zkcoord import Coordinator, QueueConflictError, ZkLock
 
@@ -44,17 +45,18 @@ PEERS = {
 }
 
 
+@pytest.mark.fronts("threads")
 def test_all_kinds_are_here() -> None:
     assert set(KINDS) == set(PEERS)
 
 
 @pytest.mark.parametrize("kind", PEERS)
 def test_a_member_of_another_kind_is_an_error_and_one_of_its_own_kind_is_none(
-    kind: str, coordinator: Coordinator, zk: KazooClient, root: str
+    front: Front, kind: str, coordinator: Coordinator, zk: KazooClient, root: str
 ) -> None:
     for number, (who, prefix) in enumerate(FOREIGN.items()):
         path = f"{root}/{number}"
-        lock: ZkLock = eval(KINDS[kind], {**NAMES, "path": path, "client": coordinator, "more": {}})
+        lock: ZkLock = eval(KINDS[kind], {**front.locks, "path": path, "client": coordinator, "more": {}})
         if kind == "semaphore":
             lock.acquire().release()  # records the limit
         theirs = zk.create(f"{path}/{prefix}", ephemeral=True, sequence=True, makepath=True)
@@ -96,12 +98,12 @@ def test_a_member_of_another_kind_is_an_error_and_one_of_its_own_kind_is_none(
     ],
 )
 def test_a_child_that_curator_would_sort_ahead_is_an_error_too(
-    kind: str, names: list[str], coordinator: Coordinator, zk: KazooClient, root: str
+    front: Front, kind: str, names: list[str], coordinator: Coordinator, zk: KazooClient, root: str
 ) -> None:
     for number, name in enumerate(["0", "-1", "00000000-aaaa", "_c_x-lock--0000000001", *names]):
         path = f"{root}/{number}"
         zk.create(f"{path}/{name}", makepath=True)
-        lock: ZkLock = eval(KINDS[kind], {**NAMES, "path": path, "client": coordinator, "more": {}})
+        lock: ZkLock = eval(KINDS[kind], {**front.locks, "path": path, "client": coordinator, "more": {}})
         with pytest.raises(QueueConflictError) as caught:
             lock.acquire()
         assert (name,) == caught.value.children

@@ -21,6 +21,7 @@ from kazoo.recipe.lock import Lock as KazooLock
 
 from tests.conformance.conftest import MakeCoordinator
 from tests.conftest import MakeClient
+from tests.support.fronts import Front
 from tests.support.waiting import PATIENCE_S, in_thread, wait_until
 from zkcoord import (
     AcquireCancelledError,
@@ -610,7 +611,9 @@ def test_dropped_grant_warns_and_stays_held(coordinator: Coordinator, zk: KazooC
 # --- what stands on the server
 
 
-def test_member_carries_who_made_it(front: str, coordinator: Coordinator, zk: KazooClient, path: str) -> None:
+def test_member_carries_who_made_it(
+    front: Front, coordinator: Coordinator, zk: KazooClient, path: str
+) -> None:
     lock = ZkLock(path, client=coordinator, label="nightly export", owner="job-17")
     grant = in_thread(lock.acquire, name="worker-3").result(PATIENCE_S)
 
@@ -623,7 +626,7 @@ def test_member_carries_who_made_it(front: str, coordinator: Coordinator, zk: Ka
     assert Path("/proc/sys/kernel/random/boot_id").read_text().strip() == who["boot"]
     assert "worker-3" == (who["task"] or who["thread"]["name"])
     assert isinstance(who["thread"]["id"], int)
-    assert (front == "asyncio") == (who["task"] is not None)
+    assert (front.kind == "asyncio") == (who["task"] is not None)
     assert ("job-17", "nightly export") == (who["owner"], who["label"])
     assert f"zkcoord/{version('zkcoord')}" == who["lib"]
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", who["since"])

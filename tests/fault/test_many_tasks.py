@@ -13,6 +13,9 @@ from kazoo.client import KazooClient
 #: In the everyday run; ``python -m tests.full tasks`` has ten thousand.
 TASKS = int(os.environ.get("ZKCOORD_TASKS", "1000"))
 
+#: Longest that the loop may be blocked; the everyday run leaves room for a machine that has other things to do.
+BLOCKED_S = 0.05 if TASKS >= 10_000 else 0.1
+
 MEMBER = "_c_00000000-0000-4000-8000-000000000000-lock-0000000000"
 
 
@@ -41,4 +44,4 @@ def test_many_tasks_wait_without_threads_or_much_memory_or_blocking_the_loop(
     print(found)
     assert (TASKS, 0) == (found["granted"], found["threads"])
     assert found["bytes"] <= 15_000
-    assert found["blocked_s"] <= 0.05
+    assert found["blocked_s"] <= BLOCKED_S

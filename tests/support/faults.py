@@ -12,6 +12,7 @@ from kazoo.exceptions import NoNodeError
 
 from tests.support.waiting import PATIENCE_S
 from zkcoord import ConnectionLostError, Grant
+from zkcoord.testing.sessions import end
 
 T = TypeVar("T")
 
@@ -83,10 +84,7 @@ def add_member(client: KazooClient, path: str, data: bytes = b"") -> str:
 
 def end_session(victim: KazooClient, hosts: str) -> None:
     """End a client's session on the server, as its expiry would: a second client takes it over and closes it."""
-    usurper = KazooClient(hosts, client_id=victim.client_id)
-    usurper.start(timeout=20)
-    usurper.stop()
-    usurper.close()
+    end(victim.client_id, hosts)
 
 
 def is_verified(grant: Grant) -> bool:

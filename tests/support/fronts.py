@@ -19,6 +19,7 @@ import threading
 import weakref
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any
 
 import zkcoord
@@ -51,10 +52,25 @@ def new_loop() -> asyncio.AbstractEventLoop:
     return asyncio.new_event_loop()
 
 
+@dataclass(frozen=True)
+class Front:
+    """
+    A front end under test.
+
+    Attributes:
+        kind: one of FRONTS.
+        locks: what makes its locks, by the names of those for threads.
+    """
+
+    kind: str
+    locks: dict[str, Any]
+
+
 class Tasks:
     """A loop on a thread of its own, with one task for each thread that calls. A context manager."""
 
     def __init__(self) -> None:
+        self.made = 0
         self._local = threading.local()
         self._workers: list[asyncio.Task[None]] = []
         self._calls: dict[Future[Any], tuple[asyncio.Task[Any], object]] = {}
@@ -204,6 +220,7 @@ def stand_ins(tasks: Tasks) -> dict[str, Any]:
 
     def maker(name: str) -> Any:
         def make(*arguments: Any, **keywords: Any) -> Any:
+            tasks.made += 1
             plain = [_plain(argument) for argument in arguments]
             return tasks.face(getattr(zkcoord, f"Async{name}")(*plain, on_lost="signal", **keywords))
 

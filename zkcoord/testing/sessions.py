@@ -7,6 +7,9 @@ from zkcoord.errors import ConfigError
 #: Seconds that taking the session over may take.
 _TAKE_OVER_S = 15.0
 
+#: Sessions taken over at most, the last of which finds that it has ended.
+_TRIES = 10
+
 
 def expire(client: KazooClient) -> None:
     """
@@ -27,8 +30,23 @@ def expire(client: KazooClient) -> None:
         raise ConfigError(
             "the client is not connected: it has no session to end; wait for it, or start it first"
         )
-    hosts = ",".join(f"{host}:{port}" for host, port in client.hosts)
-    usurper = KazooClient(hosts=hosts, client_id=identity, timeout=_TAKE_OVER_S)
-    usurper.start(timeout=_TAKE_OVER_S)
-    usurper.stop()
-    usurper.close()
+    end(identity, ",".join(f"{host}:{port}" for host, port in client.hosts))
+
+
+def end(identity: tuple[int, bytes], hosts: str) -> None:
+    """
+    End the session with this id and password, and return when the server says that it is over.
+
+    Once is not always enough: its client may take it back before it is closed.
+    """
+    for _ in range(_TRIES):
+        usurper = KazooClient(hosts=hosts, client_id=identity, timeout=_TAKE_OVER_S)
+        try:
+            usurper.start(timeout=_TAKE_OVER_S)
+            new = usurper.client_id
+        finally:
+            usurper.stop()
+            usurper.close()
+        if new is not None and new[0] != identity[0]:
+            return
+    raise ConfigError(f"the session 0x{identity[0]:x} cannot be ended: its client takes it back each time")
