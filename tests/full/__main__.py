@@ -130,6 +130,20 @@ RUNS = {
         10_000,
         "locks of three members each, listed by the command line",
     ),
+    "election": Run(
+        "tests/recipes/test_election_rounds.py",
+        "ZKCOORD_ELECTION_ROUNDS",
+        50,
+        200,
+        "times that something happens to an elected leader, on the embedded server",
+    ),
+    "election-ensemble": Run(
+        "tests/ensemble/test_election_rounds.py",
+        "ZKCOORD_ELECTION_ROUNDS_REAL",
+        25,
+        200,
+        "the same on three real servers",
+    ),
     "soak": Run(
         "tests/fault/test_soak.py",
         "ZKCOORD_SOAK_S",

@@ -17,6 +17,7 @@ from tests.interop.test_server_java import CURATOR_JARS, FLAGS, JAVA, JAVA_PEERS
 from tests.support.turns import Turn
 from tests.support.waiting import PATIENCE_S
 from tests.support.zookeeper import Server
+from zkcoord import Coordinator
 
 HERE = Path(__file__).parent
 
@@ -131,6 +132,13 @@ def make_peer(java: Java, root: str) -> Iterator[Callable[[], Peer]]:
 @pytest.fixture
 def peer(make_peer: Callable[[], Peer]) -> Peer:
     return make_peer()
+
+
+@pytest.fixture
+def coordinator(hosts: str, root: str) -> Iterator[Coordinator]:
+    """Our side, with a session of its own."""
+    with Coordinator(hosts) as made:
+        yield made
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import ipaddress
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from operator import itemgetter
 
 import pytest
@@ -24,12 +24,6 @@ from tests.support.waiting import PATIENCE_S, in_thread, wait_until
 from zkcoord import AcquireTimeoutError, Coordinator, Grant, QueueConflictError, ZkLock, ZkReadWriteLock
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
-
-
-@pytest.fixture
-def coordinator(hosts: str, root: str) -> Iterator[Coordinator]:
-    with Coordinator(hosts) as made:
-        yield made
 
 
 #: The dialect of ours that takes turns with a recipe of Java's; a LeaderSelector is a mutex on the wire.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -31,12 +30,6 @@ PAIRS = [
 ]
 
 MARKERS = {"lock": "__lock__", "write": "__lock__", "read": "__rlock__"}
-
-
-@pytest.fixture
-def coordinator(hosts: str, root: str) -> Iterator[Coordinator]:
-    with Coordinator(hosts) as made:
-        yield made
 
 
 def ours(kind: str, path: str, coordinator: Coordinator) -> ZkLock:
