@@ -9,15 +9,41 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from recipes._terms import Leader, Term
+    from recipes.counter import AsyncCounter, Counter
+    from recipes.errors import CountMismatchError, NumberLimitError, WaitTimeoutError
     from recipes.leader_election import LeaderElection
+    from recipes.order_numbers import AsyncOrderNumbers, OrderNumbers
+    from recipes.striped_lock import AsyncStripedLock, StripedLock
 
 _HOMES = {
+    "AsyncCounter": "counter",
+    "AsyncOrderNumbers": "order_numbers",
+    "AsyncStripedLock": "striped_lock",
+    "CountMismatchError": "errors",
+    "Counter": "counter",
     "Leader": "_terms",
     "LeaderElection": "leader_election",
+    "NumberLimitError": "errors",
+    "OrderNumbers": "order_numbers",
+    "StripedLock": "striped_lock",
     "Term": "_terms",
+    "WaitTimeoutError": "errors",
 }
 
-__all__ = ["Leader", "LeaderElection", "Term"]
+__all__ = [
+    "AsyncCounter",
+    "AsyncOrderNumbers",
+    "AsyncStripedLock",
+    "CountMismatchError",
+    "Counter",
+    "Leader",
+    "LeaderElection",
+    "NumberLimitError",
+    "OrderNumbers",
+    "StripedLock",
+    "Term",
+    "WaitTimeoutError",
+]
 
 
 def __getattr__(name: str) -> object:

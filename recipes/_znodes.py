@@ -33,6 +33,9 @@ from zkcoord import ConfigError, ConnectionLostError, Coordinator, QueueConflict
 
 T = TypeVar("T")
 
+#: Data and stat of a node; None when there is none.
+Found = tuple[bytes, ZnodeStat] | None
+
 #: ``client=`` of every recipe, as of every lock.
 Client = Coordinator | KazooClient | None
 
@@ -46,7 +49,8 @@ DEFAULT_TIMEOUT_S = 10.0
 _FIRST_PAUSE_S = 0.005
 _LONGEST_PAUSE_S = 0.5
 
-_LINK_LOST = (ConnectionLoss, SessionExpiredError, SessionMovedError, KazooTimeoutError)
+#: No answer came.
+LINK_LOST = (ConnectionLoss, SessionExpiredError, SessionMovedError, KazooTimeoutError)
 
 
 def check_path(path: object) -> str:
@@ -66,10 +70,10 @@ def check_seconds(name: str, value: object) -> float:
     return float(value)
 
 
-def check_count(name: str, value: object, highest: int = 2**31 - 1) -> int:
-    """Return a number of things, at least one; `ConfigError` when it is none."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= highest:
-        raise ConfigError(f"{name} must be an integer from 1 to {highest}, not {value!r:.80}")
+def check_count(name: str, value: object, highest: int = 2**31 - 1, lowest: int = 1) -> int:
+    """Return a number of things; `ConfigError` when it is none."""
+    if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value <= highest:
+        raise ConfigError(f"{name} must be an integer from {lowest} to {highest}, not {value!r:.80}")
     return value
 
 
@@ -136,6 +140,20 @@ class Record:
             raise self.conflict("(data of another recipe)")
         return fields
 
+    def found(self, found: Found) -> dict[str, Any] | None:
+        """
+        Return the fields of a node that was read; None when there is none, or nothing in it yet.
+
+        Raises:
+            QueueConflictError: data, or children without any data, of another recipe or library.
+        """
+        if found is None:
+            return None
+        fields = self.decode(found[0])
+        if fields is None and found[1].numChildren:
+            raise self.conflict("(children of another recipe or lock)")
+        return fields
+
     def conflict(self, *children: str) -> QueueConflictError:
         """Return the error for a path that somebody else uses."""
         return QueueConflictError(self.path, children)
@@ -165,7 +183,7 @@ class Znodes:
         watch: Callable[[WatchedEvent], object] | None = None,
         *,
         is_fresh: bool = True,
-    ) -> tuple[bytes, ZnodeStat] | None:
+    ) -> Found:
         """Return a node's data and stat, None when there is none; `watch` is armed only on one that exists."""
         return self._read(path, give_up, lambda client: client.get_async(path, watch=watch), is_fresh)
 
@@ -231,11 +249,11 @@ class Znodes:
                 return answer.get(timeout=left(give_up))
             except NoNodeError:
                 return None
-            except _LINK_LOST as error:
+            except LINK_LOST as error:
                 if is_over(give_up):
-                    raise self._lost(path, error) from error
+                    raise lost(path, error) from error
             except KazooException as error:
-                raise self._refused(path, error) from error
+                raise refused(path, error) from error
             tries += 1
             pause(tries, give_up)
 
@@ -243,21 +261,25 @@ class Znodes:
         client = self.coordinator().connect(left(give_up))
         try:
             return send(client).get(timeout=left(give_up))
-        except _LINK_LOST as error:
-            raise self._lost(path, error, is_write=True) from error
+        except LINK_LOST as error:
+            raise lost(path, error, is_write=True) from error
         except (BadVersionError, NoNodeError, NodeExistsError):
             raise
         except KazooException as error:
-            raise self._refused(path, error) from error
+            raise refused(path, error) from error
 
-    def _lost(self, path: str, error: Exception, *, is_write: bool = False) -> ConnectionLostError:
-        may = "; the write may have been applied" if is_write else ""
-        return ConnectionLostError(f"no answer about {path} in time ({error!r}){may}", maybe_applied=is_write)
 
-    def _refused(self, path: str, error: KazooException) -> ZkCoordError:
-        if isinstance(error, NoAuthError):
-            return ConfigError(f"these credentials may not do that with {path}: give auth=, or mend its ACL")
-        return ZkCoordError(f"the server refused a request on {path}: {error!r}")
+def lost(path: str, error: Exception, *, is_write: bool = False) -> ConnectionLostError:
+    """Return the error for a request without an answer."""
+    may = "; the write may have been applied" if is_write else ""
+    return ConnectionLostError(f"no answer about {path} in time ({error!r}){may}", maybe_applied=is_write)
+
+
+def refused(path: str, error: KazooException) -> ZkCoordError:
+    """Return the error for a request that the server refused."""
+    if isinstance(error, NoAuthError):
+        return ConfigError(f"these credentials may not do that with {path}: give auth=, or mend its ACL")
+    return ZkCoordError(f"the server refused a request on {path}: {error!r}")
 
 
 class Wake:
