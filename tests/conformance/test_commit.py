@@ -499,7 +499,6 @@ def test_sqlalchemy_is_not_imported_by_zkcoord(run_script: Callable[..., str]) -
         """
 import sqlite3, sys, zkcoord
 
-pytestmark = pytest.mark.fronts("threads", "asyncio", slow=True)
 with zkcoord.Coordinator(HOSTS) as coordinator:
     with zkcoord.hold_until_commit(zkcoord.ZkLock(ROOT + "/lock", client=coordinator), sqlite3.connect(":memory:")):
         pass
