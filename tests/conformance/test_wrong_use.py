@@ -15,10 +15,13 @@ from zkcoord.coordinator import coordinator_for
 
 NAN, INF = float("nan"), float("inf")
 
+both_fronts = pytest.mark.fronts("threads", "asyncio")
+
 
 # --- paths
 
 
+@both_fronts
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -58,6 +61,7 @@ def test_wrong_path_is_named(coordinator: Coordinator, zk: KazooClient, root: st
 # --- arguments
 
 
+@both_fronts
 @pytest.mark.parametrize(
     ("argument", "wrong"),
     [
@@ -94,6 +98,7 @@ def test_wrong_argument_of_a_lock_is_named(
     assert zk.exists(root) is None
 
 
+@both_fronts
 @pytest.mark.parametrize("wrong", [-1, NAN, INF, "5", True])
 @pytest.mark.parametrize("method", ["acquire", "try_acquire", "queue"])
 def test_wrong_timeout_of_a_call_is_named(
@@ -105,12 +110,14 @@ def test_wrong_timeout_of_a_call_is_named(
     assert zk.exists(root) is None
 
 
+@both_fronts
 @pytest.mark.parametrize("wrong", [0, None])
 def test_queue_needs_time_to_look(coordinator: Coordinator, root: str, wrong: Any) -> None:
     with pytest.raises(ConfigError, match="timeout"):
         ZkLock(f"{root}/lock", client=coordinator).queue(timeout=wrong)
 
 
+@both_fronts
 @pytest.mark.parametrize(
     ("call", "argument"),
     [
@@ -167,6 +174,7 @@ def test_hosts_and_kazoo_together_are_refused(zk: KazooClient, hosts: str) -> No
         Coordinator(hosts, kazoo=zk)
 
 
+@both_fronts
 @pytest.mark.parametrize("wrong", [-1, NAN, INF, "5", None])
 def test_wrong_timeout_of_close_closes_nothing(coordinator: Coordinator, path: str, wrong: Any) -> None:
     with pytest.raises(ConfigError, match="timeout"):
@@ -174,6 +182,7 @@ def test_wrong_timeout_of_close_closes_nothing(coordinator: Coordinator, path: s
     ZkLock(path, client=coordinator).acquire().release()
 
 
+@both_fronts
 def test_closed_coordinator_is_refused(coordinator: Coordinator, path: str) -> None:
     lock = ZkLock(path, client=coordinator)
     coordinator.close()
@@ -186,7 +195,6 @@ def test_configure_names_what_it_does_not_know(run_script: Callable[[str], str])
     printed = run_script("""
 import zkcoord
 
-pytestmark = pytest.mark.fronts("threads", "asyncio", slow=True)
 for options in ({"hots": "zk1:2181"}, {"hosts": "zk1:port"}):
     try:
         zkcoord.configure(**options)
@@ -228,6 +236,7 @@ NAMES = [
 ]
 
 
+@both_fronts
 @pytest.mark.parametrize("name", NAMES, ids=lambda name: ascii(name)[1:25])
 def test_quoted_name_is_the_lock_that_was_asked_for(
     coordinator: Coordinator, zk: KazooClient, root: str, name: str
@@ -242,6 +251,7 @@ def test_quoted_name_is_the_lock_that_was_asked_for(
         assert in_thread(lock.try_acquire).result(PATIENCE_S) is None
 
 
+@both_fronts
 def test_different_names_are_different_locks(coordinator: Coordinator, zk: KazooClient, root: str) -> None:
     grants = [ZkLock(f"{root}/{quote(name)}", client=coordinator).acquire() for name in NAMES]
 
@@ -251,6 +261,7 @@ def test_different_names_are_different_locks(coordinator: Coordinator, zk: Kazoo
         grant.release()
 
 
+@both_fronts
 @pytest.mark.parametrize("name", NAMES, ids=lambda name: ascii(name)[1:25])
 def test_unquoted_name_is_the_lock_that_was_asked_for_or_an_error(
     coordinator: Coordinator, zk: KazooClient, root: str, name: str
@@ -272,6 +283,7 @@ def test_unquoted_name_is_the_lock_that_was_asked_for_or_an_error(
         assert [grant.name] == zk.get_children("/" + "/".join(segments))
 
 
+@both_fronts
 def test_relative_spelling_is_the_same_lock(make_coordinator: MakeCoordinator, root: str) -> None:
     coordinator = make_coordinator()
     spellings = [f"{root}/a/b", f"{root[1:]}/a/b", f"{root}//a///b/"]
