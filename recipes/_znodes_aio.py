@@ -151,3 +151,30 @@ class AsyncZnodes:
             raise
         except KazooException as error:
             raise refused(path, error) from error
+
+
+class AsyncWake:
+    """
+    An alarm of the running loop that watches ring: one function for all of them.
+
+    Clear it, arm the watches with `ring` while reading, decide by what was read, then `wait`.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._event = asyncio.Event()
+        self.clear = self._event.clear
+
+    def ring(self, event: object = None) -> None:
+        """Wake whoever waits. From any thread."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._event.set)
+
+    async def wait(self, timeout: float | None = None) -> bool:
+        """Sleep until it rings, at most `timeout` seconds; whether it did."""
+        try:
+            async with asyncio.timeout(timeout):
+                await self._event.wait()
+        except TimeoutError:
+            return False
+        return True
