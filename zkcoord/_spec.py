@@ -1,5 +1,5 @@
 """
-What a lock object describes, checked once at the edge; and what an acquire's ending means to its caller.
+What a lock object describes, checked once at the edge, and one acquire on it.
 
 Both front ends use this, so an argument or an outcome means the same in either.
 """
@@ -7,25 +7,17 @@ Both front ends use this, so an argument or an outcome means the same in either.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, Final, assert_never
+from typing import Any, Final
 
-from kazoo.exceptions import InvalidACLError, NoAuthError
 from kazoo.security import ACL
 
 from zkcoord._arguments import check_acl, seconds
 from zkcoord._core.contender import Contender
-from zkcoord._core.grant import LossReason
 from zkcoord._core.limits import MAX_PERMITS
 from zkcoord._core.messages import (
-    BadLimit,
-    Busy,
     CompanionGone,
-    Conflicted,
-    Exhausted,
     Node,
     Outcome,
-    Stopped,
-    Won,
 )
 from zkcoord._core.names import EXCLUSIVE, READ, WRITE, Rule
 from zkcoord._core.names import permits as permit_rule
@@ -33,23 +25,10 @@ from zkcoord._core.paths import normalize
 from zkcoord._session.hold import Hold, Key
 from zkcoord._session.identity import Owner
 from zkcoord._session.registry import Claim
-from zkcoord._session.runner import Cancelled, HeldElsewhere, Refused, Runner
-from zkcoord._session.session import ClientEnded, Session, Waiting
+from zkcoord._session.runner import Runner
+from zkcoord._session.session import Session, Waiting
 from zkcoord.coordinator import Coordinator
-from zkcoord.errors import (
-    AcquireCancelledError,
-    AcquireTimeoutError,
-    AlreadyHeldError,
-    ConfigError,
-    ConnectionLostError,
-    GrantLostError,
-    LimitMismatchError,
-    QueueConflictError,
-    SequenceExhaustedError,
-    UpgradeError,
-    ZkCoordError,
-    how_to_look,
-)
+from zkcoord.errors import AlreadyHeldError, ConfigError, ConnectionLostError, UpgradeError
 
 #: Most seconds a single try waits for a silent server; a third of the session timeout if that is less.
 MAX_TRY_S = 1.0
@@ -280,14 +259,6 @@ class AcquireCall:
         return now + (self.timeout_s or try_s(self.coordinator))
 
 
-def refused_turn(call: AcquireCall, why: object, waited_s: float, elsewhere: str) -> ZkCoordError:
-    """Return the error for a call that gave up waiting for another one of its owner's, `elsewhere`."""
-    if isinstance(why, Cancelled):
-        return AcquireCancelledError(call.spec.title, why.reason)
-    holder = f"this owner ({call.owner.name}), acquiring in another {elsewhere}"
-    return AcquireTimeoutError(call.spec.title, waited_s, 1, holder)
-
-
 def with_on_lost(spec: Spec, on_lost: object) -> Spec:
     """
     Return the spec of an asyncio lock that does this to an ``async with`` whose grant is lost.
@@ -406,79 +377,6 @@ def try_s(coordinator: Coordinator) -> float:
     return min(MAX_TRY_S, (coordinator.session_timeout or coordinator.requested_timeout) / 3)
 
 
-def refusal(call: AcquireCall, outcome: Outcome, runner: Runner, waited_s: float) -> ZkCoordError | None:
-    """Return the error for an acquire that ended in any way but `Won`; None where the call wants None."""
-    spec = call.spec
-    match outcome:
-        case Busy():
-            if call.is_none_if_busy:
-                return None
-            return _busy(spec, waited_s, runner.position or 1, runner.blocker)
-        case Conflicted(directory, children):
-            return QueueConflictError(directory, children)
-        case Exhausted(directory, sequence):
-            return SequenceExhaustedError(directory, sequence)
-        case Stopped(why, position):
-            return _stopped(call, why, position, runner.blocker, waited_s)
-        case BadLimit(directory, recorded):
-            return _bad_limit(spec, directory, recorded)
-        case CompanionGone():
-            hold = call.beside
-            reason = hold.loss() if hold is not None else None
-            return GrantLostError(
-                spec.path,
-                hold.token if hold is not None else 0,
-                (reason or LossReason.DELETED).value,
-                "the grant that this one was to stand beside is gone",
-            )
-        case Won():
-            raise AssertionError("a grant is no refusal")
-    assert_never(outcome)
-
-
-def _stopped(
-    call: AcquireCall, why: object, position: int | None, blocker: str | None, waited_s: float
-) -> ZkCoordError:
-    path = call.spec.title
-    match why:
-        case Cancelled(reason):
-            return AcquireCancelledError(path, reason)
-        case ClientEnded():
-            return ConnectionLostError(
-                f"{path} was not acquired: the kazoo client of {call.coordinator.hosts} was stopped or has ended"
-                f"{_problem(call.coordinator)}; acquire again once it is mended"
-            )
-        case HeldElsewhere(member):
-            return AlreadyHeldError(
-                path,
-                f"this very owner holds it through another client, as {member}; waiting for it would never end:"
-                " use one client (or Coordinator) for both, or release the other grant first",
-            )
-        case Refused(where, error):
-            return refused(where, error, call.coordinator)
-    if call.is_try:
-        return no_answer(call)
-    if position is None:
-        return AcquireTimeoutError(path, waited_s, None, None, unreachable(call.coordinator))
-    return _busy(call.spec, waited_s, position, blocker)
-
-
-def _busy(spec: Spec, waited_s: float, position: int, blocker: str | None) -> AcquireTimeoutError:
-    look = how_to_look(*(path for path, _ in spec.places))
-    return AcquireTimeoutError(spec.title, waited_s, position, blocker, look)
-
-
-def _bad_limit(spec: Spec, directory: str, recorded: int | None) -> ZkCoordError:
-    asked, weight = spec.rule.limit, spec.rule.weight
-    if recorded == 0:
-        return ConfigError(f"{directory} has data of somebody else: it cannot be a semaphore's directory")
-    if recorded is None:
-        return ConfigError(f"no limit is recorded at {directory}: give permits= to the semaphore")
-    if asked not in (None, recorded):
-        return LimitMismatchError(directory, asked or 0, recorded)
-    return ConfigError(f"permits={weight} can never be granted by {directory}, which has {recorded}")
-
-
 def no_answer(call: AcquireCall) -> ConnectionLostError:
     """Return the error for a try that no server answered."""
     return ConnectionLostError(f"{call.spec.title} was not tried: {unreachable(call.coordinator)}")
@@ -486,28 +384,12 @@ def no_answer(call: AcquireCall) -> ConnectionLostError:
 
 def unreachable(coordinator: Coordinator) -> str:
     """Say that no server answers, which ones were asked, and what kazoo complained of last."""
-    return f"no ZooKeeper server of {coordinator.hosts} answered in time{_problem(coordinator)}"
+    return f"no ZooKeeper server of {coordinator.hosts} answered in time{problem_of(coordinator)}"
 
 
-def _problem(coordinator: Coordinator) -> str:
+def problem_of(coordinator: Coordinator) -> str:
+    """Say what kazoo complained of last, in brackets; nothing if it did not."""
     return f" ({coordinator.last_problem})" if coordinator.last_problem else ""
-
-
-def refused(path: str, error: Exception, coordinator: Coordinator) -> ZkCoordError:
-    """Return the error for a request that the server refused."""
-    if isinstance(error, ConfigError):
-        return error
-    if isinstance(error, NoAuthError):
-        problem: ZkCoordError = ConfigError(
-            f"{coordinator.hosts} does not allow it on {path}: the lock's directory needs CREATE, READ and DELETE for"
-            " these credentials; give auth=[('digest', 'user:password')] or mend the ACL"
-        )
-    elif isinstance(error, InvalidACLError):
-        problem = ConfigError(f"{coordinator.hosts} refuses the acl for {path}: check acl= and auth=")
-    else:
-        problem = ZkCoordError(f"{coordinator.hosts} refused a request on {path}: {error!r}")
-    problem.__cause__ = error
-    return problem
 
 
 def _text(name: str, value: object) -> str | None:

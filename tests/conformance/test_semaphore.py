@@ -436,11 +436,12 @@ def test_a_waiter_goes_on_after_a_reconnect(
 
 
 def test_members_of_another_kind_are_a_conflict(
-    coordinator: Coordinator, make_coordinator: MakeCoordinator, path: str
+    coordinator: Coordinator, make_coordinator: MakeCoordinator, zk: KazooClient, path: str
 ) -> None:
     with ZkSemaphore(path, permits=1, client=coordinator) as grant:
         with pytest.raises(QueueConflictError):
             ZkLock(path, client=make_coordinator()).acquire()
+        queued(zk, path, 1)  # till then it is a conflict for the holder as well
         grant.verify()
     with ZkLock(f"{path}-lock", client=coordinator), pytest.raises(QueueConflictError):
         ZkSemaphore(f"{path}-lock", permits=1, client=make_coordinator()).acquire()

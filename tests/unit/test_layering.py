@@ -22,6 +22,7 @@ FORBIDDEN = {
     "zkcoord._core": ("zkcoord",),  # but see ALLOWED
     "zkcoord._session": (
         "zkcoord._spec",
+        "zkcoord._refusals",
         "zkcoord.coordinator",
         "zkcoord._default",
         "zkcoord._sync",

@@ -8,18 +8,10 @@ from kazoo.security import OPEN_ACL_UNSAFE
 from zkcoord._arguments import check_hosts, seconds
 from zkcoord._core.messages import Busy, Conflicted, Exhausted, Stopped, Won
 from zkcoord._core.names import EXCLUSIVE
+from zkcoord._refusals import refusal
 from zkcoord._session.identity import current_thread_owner
 from zkcoord._session.runner import Cancelled, HeldElsewhere, Refused
-from zkcoord._spec import (
-    DEFAULT,
-    AcquireCall,
-    TimedOut,
-    exclusive_spec,
-    no_answer,
-    refusal,
-    timeout_s,
-    try_s,
-)
+from zkcoord._spec import DEFAULT, AcquireCall, TimedOut, exclusive_spec, no_answer, timeout_s, try_s
 from zkcoord.coordinator import Coordinator, coordinator_for
 from zkcoord.errors import (
     AcquireCancelledError,

@@ -7,6 +7,7 @@ import pytest
 from tests.unit.test_spec import ARGUMENTS, Somewhere, Waiter
 from zkcoord._core.messages import BadLimit, Busy, CompanionGone, Node, Stopped
 from zkcoord._core.names import EXCLUSIVE, READ, WRITE
+from zkcoord._refusals import refusal
 from zkcoord._session.identity import current_thread_owner
 from zkcoord._session.registry import Registry
 from zkcoord._spec import (
@@ -16,7 +17,6 @@ from zkcoord._spec import (
     exclusive_spec,
     multi_spec,
     read_write_specs,
-    refusal,
     semaphore_spec,
 )
 from zkcoord.errors import (

@@ -5,6 +5,7 @@ import threading
 from typing import Any
 
 from zkcoord._core.messages import Event, Node, Outcome, Stop, Stopped, Up, Won
+from zkcoord._refusals import refusal, refused_turn
 from zkcoord._session import clock, kazoo_private
 from zkcoord._session.hold import Hold
 from zkcoord._session.loops import off_loop, tell
@@ -12,7 +13,7 @@ from zkcoord._session.registry import Claim
 from zkcoord._session.requests import LinkLostError
 from zkcoord._session.runner import Cancelled
 from zkcoord._session.session import Session
-from zkcoord._spec import OUTCOME_S, AcquireCall, TimedOut, refusal, refused_turn
+from zkcoord._spec import OUTCOME_S, AcquireCall, TimedOut
 from zkcoord.coordinator import Coordinator
 from zkcoord.errors import ConfigError
 

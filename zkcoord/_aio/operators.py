@@ -7,13 +7,14 @@ from kazoo.protocol.serialization import Delete, GetData, SetData
 
 from zkcoord._aio.driver import Signal, call, session_of
 from zkcoord._members import Member
+from zkcoord._refusals import refused
 from zkcoord._session import clock
 from zkcoord._session.guard import REVOKE
 from zkcoord._session.identity import describe
 from zkcoord._session.log import get_logger
 from zkcoord._session.requests import LinkLostError
 from zkcoord._session.wire import full_path
-from zkcoord._spec import refused, unreachable
+from zkcoord._spec import unreachable
 from zkcoord.coordinator import Coordinator
 from zkcoord.errors import ConnectionLostError
 

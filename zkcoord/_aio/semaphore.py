@@ -16,11 +16,12 @@ from zkcoord._aio.grants import AsyncGrant
 from zkcoord._arguments import seconds
 from zkcoord._core.limits import decode_limit, encode_limit
 from zkcoord._core.queue import free_permits
+from zkcoord._refusals import refused
 from zkcoord._session import clock
 from zkcoord._session.identity import Owner, alone, current_task_owner
 from zkcoord._session.requests import LinkLostError
 from zkcoord._session.wire import full_path
-from zkcoord._spec import DEFAULT, Default, check_permits, refused, semaphore_spec, unreachable, with_on_lost
+from zkcoord._spec import DEFAULT, Default, check_permits, semaphore_spec, unreachable, with_on_lost
 from zkcoord.coordinator import Coordinator
 from zkcoord.errors import ConfigError, ConnectionLostError
 

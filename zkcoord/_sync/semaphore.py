@@ -13,11 +13,12 @@ from kazoo.security import ACL
 from zkcoord._arguments import seconds
 from zkcoord._core.limits import decode_limit, encode_limit
 from zkcoord._core.queue import free_permits
+from zkcoord._refusals import refused
 from zkcoord._session import clock
 from zkcoord._session.identity import Owner, alone, current_thread_owner
 from zkcoord._session.requests import LinkLostError
 from zkcoord._session.wire import full_path
-from zkcoord._spec import DEFAULT, Default, check_permits, refused, semaphore_spec, unreachable
+from zkcoord._spec import DEFAULT, Default, check_permits, semaphore_spec, unreachable
 from zkcoord._sync.base import Lock
 from zkcoord._sync.driver import call
 from zkcoord._sync.grants import Grant
