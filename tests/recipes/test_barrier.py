@@ -24,7 +24,7 @@ def test_waiters_go_on_when_it_is_opened(make_coordinator, path):
     assert barrier.is_shut()
     waiting = [in_thread(Barrier(path, client=make_coordinator()).wait) for _ in range(3)]
     with pytest.raises(WaitTimeoutError):
-        barrier.wait(timeout=0.1)
+        barrier.wait(timeout=1.0)
     with pytest.raises(WaitTimeoutError):
         barrier.wait(timeout=0)
     assert not any(one.done() for one in waiting)
@@ -70,7 +70,7 @@ def test_barrier_for_tasks(hosts, path):
             await barrier.wait(timeout=0)
             assert await barrier.shut()
             with pytest.raises(WaitTimeoutError):
-                await barrier.wait(timeout=0.1)
+                await barrier.wait(timeout=1.0)
             waiting = [asyncio.create_task(barrier.wait()) for _ in range(3)]
             await asyncio.sleep(0)
             assert await barrier.is_shut()

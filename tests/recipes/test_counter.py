@@ -244,7 +244,7 @@ def test_a_key_has_the_same_stripe_everywhere_and_keys_are_spread(coordinator, p
 
 def test_keys_of_one_stripe_exclude_each_other_and_others_do_not(make_coordinator, path):
     mine = StripedLock(path, 4, client=make_coordinator())
-    theirs = StripedLock(path, 4, client=make_coordinator(), timeout=0.3)
+    theirs = StripedLock(path, 4, client=make_coordinator(), timeout=2.0)
     same = next(key for key in map(str, range(100)) if mine.stripe(key) == mine.stripe("a") and key != "a")
     other = next(key for key in map(str, range(100)) if mine.stripe(key) != mine.stripe("a"))
 

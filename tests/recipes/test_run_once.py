@@ -56,9 +56,9 @@ def test_busy_is_skipped_or_waited_for_or_taken_over(make_coordinator, path, job
     wait_until(lambda: job.tokens)
 
     assert Outcome.BUSY == RunOnce(path, client=make_coordinator()).run(job).outcome
-    waiter = RunOnce(path, client=make_coordinator(), busy="wait", timeout=0.1)
+    waiter = RunOnce(path, client=make_coordinator(), busy="wait", timeout=1.0)
     assert Outcome.BUSY == waiter.run(job).outcome
-    taker = RunOnce(path, client=make_coordinator(), busy="take over", timeout=0.1)
+    taker = RunOnce(path, client=make_coordinator(), busy="take over", timeout=3.0)
     took = in_thread(lambda: taker.run(job))
     wait_until(lambda: 2 == len(job.tokens))
     job.go_on.set()
