@@ -72,7 +72,7 @@ def test_what_is_wrong_with_locks_is_found(zkcoord, zk, root):
 def test_servers_that_do_not_answer(zkcoord, hosts):
     nobody = "127.0.0.1:1"
 
-    code, out, err = zkcoord("doctor", "--timeout", "1", "--json", at=f"{hosts},{nobody}")
+    code, out, err = zkcoord("doctor", "--timeout", "5", "--json", at=f"{hosts},{nobody}")
     assert exit_codes.FAILED == code
     assert [("ok", hosts), ("fault", nobody)] == [
         (one["level"], one["where"]) for one in json.loads(out) if one["check"] == "server"
