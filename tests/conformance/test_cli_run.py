@@ -148,8 +148,8 @@ def test_busy_codes(zkcoord, coordinator, zk, path):
         for arguments, code in (
             (["--wait", "0"], exit_codes.BUSY),
             (["--wait", "0", "-E", "9"], 9),
-            (["--wait", "100ms"], exit_codes.WAIT_ENDED),
-            (["--wait", "100ms", "--conflict-exit-code", "9"], 9),
+            (["--wait", "2"], exit_codes.WAIT_ENDED),
+            (["--wait", "500ms", "--conflict-exit-code", "9"], 9),
         ):
             found, out, err = zkcoord("run", *arguments, path, "echo", "ran")
 

@@ -16,6 +16,9 @@ from tests.support.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 
+#: Most seconds to the end of a process: many are started at a time, and each is an interpreter.
+END_S = 4 * PATIENCE_S
+
 #: A process of its own, whatever is installed on the path.
 PROGRAM = [sys.executable, "-m", "zkcoord.cli"]
 
@@ -44,7 +47,7 @@ def start(
 def finish(process: subprocess.Popen[str], stdin: str | None = None) -> tuple[int, str, str]:
     """Wait for a process; give its exit code, stdout and stderr."""
     try:
-        out, err = process.communicate(stdin, timeout=PATIENCE_S)
+        out, err = process.communicate(stdin, timeout=END_S)
     except BaseException:
         process.kill()
         process.communicate()
