@@ -38,9 +38,13 @@ MakeClient = Callable[..., KazooClient]
 
 
 def pytest_configure() -> None:
-    # A run that a shell has started in the background ignores Ctrl-C, and so would all its children.
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    # A run that was started in the background ignores Ctrl-C, and under nohup the end of its terminal; so would all its
+    # children.
+    for name in ("SIGINT", "SIGQUIT", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_IGN:
+            is_ctrl_c = number == signal.SIGINT
+            signal.signal(number, signal.default_int_handler if is_ctrl_c else signal.SIG_DFL)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
