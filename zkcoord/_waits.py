@@ -147,32 +147,38 @@ class WaitGraph:
 
     def _waits(self, members: tuple[Member, ...], limit: int | None) -> Iterator[Wait]:
         named = [(member, self.actor(member)) for member in members]
+        families = [_family(member) for member in members]
+        holders: list[int] = []
         for index, (member, actor) in enumerate(named):
             if member.holds:
-                continue
-            if member.kind == "permit":
+                holders.append(index)
+            elif member.kind == "permit":
                 room = None if limit is None else limit - _weight(member)
                 yield Wait(member, actor, tuple(named[:index]), room)
             else:
-                yield Wait(member, actor, _ahead(named[:index], member), None)
+                ahead = _ahead(members, families, holders, index)
+                yield Wait(member, actor, tuple(named[place] for place in ahead), None)
 
 
-def _ahead(before: list[tuple[Member, Actor]], waiter: Member) -> tuple[tuple[Member, Actor], ...]:
+def _ahead(
+    members: tuple[Member, ...], families: list[str | None], holders: list[int], index: int
+) -> list[int]:
     """Pick the holders ahead and the nearest blockers: back to one that itself waits for everybody ahead."""
-    blockers = [entry for entry in before if _blocks(entry[0], waiter)]
-    holders = [entry for entry in blockers if entry[0].holds]
+    waiter = members[index]
+
+    def blocks(place: int) -> bool:
+        """Whether the waiter needs that member ahead of it to go."""
+        is_shared = waiter.kind == "read" and members[place].kind == "read"
+        return families[place] == families[index] and not is_shared
+
     near = []
-    for entry in reversed(blockers):
-        if not entry[0].holds:
-            near.append(entry)
-        if entry[0].kind != "read":
-            break
-    return (*holders, *near)
-
-
-def _blocks(ahead: Member, waiter: Member) -> bool:
-    """Whether a waiter needs a member ahead of it to go."""
-    return _family(ahead) == _family(waiter) and not (waiter.kind == "read" and ahead.kind == "read")
+    for place in range(index - 1, -1, -1):
+        if blocks(place):
+            if not members[place].holds:
+                near.append(place)
+            if members[place].kind != "read":
+                break
+    return [*filter(blocks, holders), *near]
 
 
 def _family(member: Member) -> str | None:
